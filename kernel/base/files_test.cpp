@@ -1,0 +1,38 @@
+#include "kernel/base/files.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+namespace moiety {
+namespace {
+
+TEST(Files, a_file_reads_back_as_written_and_leaves_no_temporary) {
+  const TemporaryFolder folder;
+  const std::string content("a\0b\n", 4);
+  ASSERT_TRUE(write_file(folder / "x", content));
+  EXPECT_EQ(read_file(folder / "x").value(), content);
+  ASSERT_TRUE(write_file(folder / "x", "second"));
+  EXPECT_EQ(read_file(folder / "x").value(), "second");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(Files, a_full_disk_is_an_environment_error_with_advice) {
+  const auto status = write_file("/dev/full/x", "text");
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().kind, ErrorKind::environment);
+}
+
+TEST(Files, publishing_twice_keeps_the_first) {
+  const TemporaryFolder folder;
+  for (const char* name : {"first", "second"}) {
+    ASSERT_TRUE(make_folders(folder / name));
+    ASSERT_TRUE(write_file(folder / name + "/file", name));
+    ASSERT_TRUE(publish_folder(folder / name, folder / "deep/place"));
+  }
+  EXPECT_EQ(read_file(folder / "deep/place/file").value(), "first");
+  EXPECT_FALSE(std::filesystem::exists(folder / "second"));
+}
+
+}  // namespace
+}  // namespace moiety

@@ -1,0 +1,30 @@
+// What all six kinds have in common.
+#ifndef MOIETY_COMPONENT_H_
+#define MOIETY_COMPONENT_H_
+
+#include "moiety/params.h"
+#include "moiety/site.h"
+
+namespace moiety {
+
+class Archive;
+
+/// A component holds its options and its state, no trained tensor (those it declares, see weights.h). It draws randomness only from
+/// the streams it is handed, throws only standard or c10 exceptions, registers no operators and leaves no threads.
+/// A component is used by one thread at a time.
+class Component {
+ public:
+  Component() = default;
+  Component(const Component&) = delete;
+  Component& operator=(const Component&) = delete;
+  virtual ~Component() = default;
+
+  /// Adds every reason why this combination makes no sense. Asked before the run.
+  virtual void check(const Facts&, Problems&) const {}
+  /// Reads or writes all it remembers: `a("centres", centres_);`. One function for both directions.
+  virtual void state(Archive&) {}
+};
+
+}  // namespace moiety
+
+#endif  // MOIETY_COMPONENT_H_

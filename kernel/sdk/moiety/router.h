@@ -1,0 +1,68 @@
+// A router says, for each row, which experts run and with which weight. Padding and capacity belong to the site, not to routers.
+#ifndef MOIETY_ROUTER_H_
+#define MOIETY_ROUTER_H_
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "moiety/archive.h"
+#include "moiety/component.h"
+#include "moiety/plugin.h"
+#include "moiety/random.h"
+#include "moiety/weights.h"
+
+namespace moiety {
+
+struct RouterInput {
+  at::Tensor hidden;  ///< [B, L, d], float: what enters the experts
+  at::Tensor mask;    ///< [B, L] bool, false at padding; undefined: no padding
+  bool training = false;
+  std::int64_t step = 0;
+  Random random{0};  ///< the stream of this site, step and micro-batch
+};
+
+/// Four meanings of two tensors, R = B·L rows:
+///   experts [R, k] int64, weights [R, k]       top-k (−1: an empty place)
+///   experts [R, k],       weights undefined    weight exactly 1: nothing is multiplied (avg-k)
+///   experts undefined,    weights [R, N]       soft: all experts
+///   both undefined                             plain sum
+struct Routing {
+  at::Tensor experts, weights;
+  std::vector<std::pair<std::string_view, at::Tensor>> losses, metrics;  ///< declared name, 0-d tensor; losses unweighted
+};
+
+/// The experts of the site, read in place, full precision.
+class Bank {
+ public:
+  virtual ~Bank() = default;
+  virtual std::int64_t experts() const = 0;
+  virtual bool has(std::string_view role) const = 0;
+  /// Roles of a feed-forward: `in` [N, s, d], `in_bias` [N, s], `out` [N, d, s], `out_bias` [1 or N, d] (1: shared, added once).
+  virtual at::Tensor weight(std::string_view role) const = 0;
+  /// [N, s, d]: the rows of the first matrix.
+  virtual at::Tensor keys() const = 0;
+};
+
+struct RouterCost {
+  double experts_per_row = 0;     ///< experts a row runs
+  double multiply_adds = 0;       ///< to route one token
+};
+
+class Router : public Component {
+ public:
+  static constexpr const char* kind = "router";
+  virtual RouterCost cost(const Site&) const = 0;
+  /// Declares tensors and keeps the bank. Called once, and again after loading.
+  virtual void bind(const Site&, Parameters&, const Bank&) = 0;
+  /// Once, when the site is new: the bank holds its numbers.
+  virtual void prepare(Random) {}
+  /// No state changes here: recomputation, probes and evaluation leave a router alone.
+  virtual Routing route(const RouterInput&) const = 0;
+  /// After each optimizer step; the only place where state moves.
+  virtual void after_step(std::int64_t /*step*/) {}
+};
+
+}  // namespace moiety
+
+#endif  // MOIETY_ROUTER_H_

@@ -1,0 +1,47 @@
+// Facts a component is told before any tensor exists: where its experts sit and how much data there is. Torch-free.
+#ifndef MOIETY_SITE_H_
+#define MOIETY_SITE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace moiety {
+
+enum class Place { feed_forward };
+
+/// A place in the transformer that can hold experts.
+struct Site {
+  Place place = Place::feed_forward;
+  std::int64_t layer = 0, layers = 0;  ///< from 0; of how many
+  std::int64_t width = 0;              ///< d: of the residual stream
+  std::int64_t inner = 0;              ///< F: neurons of the dense feed-forward
+  std::int64_t experts = 0;            ///< N; 0 while it is not known
+};
+
+/// What is known when a plan is made; 0 or empty: not known yet.
+struct Facts {
+  const Site* site = nullptr;
+  std::int64_t sources = 0;                   ///< models a constructor reads
+  std::vector<std::string> domains;
+  std::vector<std::int64_t> domain_windows;   ///< training windows of each domain
+  std::int64_t run_windows = 0;               ///< windows the stage will train on
+};
+
+/// Why a combination cannot be; all are reported, none is thrown.
+class Problems {
+ public:
+  /// `parameter`: the path below the component it concerns ("k"), or empty.
+  void add(std::string parameter, std::string message) { list_.push_back({std::move(parameter), std::move(message)}); }
+  struct Problem {
+    std::string parameter, message;
+  };
+  const std::vector<Problem>& list() const { return list_; }
+
+ private:
+  std::vector<Problem> list_;
+};
+
+}  // namespace moiety
+
+#endif  // MOIETY_SITE_H_
