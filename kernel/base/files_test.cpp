@@ -1,6 +1,7 @@
 #include "kernel/base/files.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -17,10 +18,19 @@ TEST(Files, a_file_reads_back_as_written_and_leaves_no_temporary) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 
-TEST(Files, a_full_disk_is_an_environment_error_with_advice) {
-  const auto status = write_file("/dev/full/x", "text");
+TEST(Files, a_full_disk_is_an_environment_error_with_advice_and_leaves_the_old_file) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(write_file(folder / "x", "old"));
+  // The temporary file is a device on which every write fails for want of space.
+  const std::string temporary = (folder / "x.tmp.") + std::to_string(::getpid());
+  ASSERT_EQ(::symlink("/dev/full", temporary.c_str()), 0);
+  const auto status = write_file(folder / "x", "new");
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().kind, ErrorKind::environment);
+  EXPECT_EQ(status.error().message, "cannot write " + (folder / "x") + ": the disk is full");
+  EXPECT_EQ(status.error().hint, "free some space, then run the same command again");
+  EXPECT_EQ(read_file(folder / "x").value(), "old");
+  EXPECT_FALSE(std::filesystem::is_symlink(temporary));
 }
 
 TEST(Files, publishing_twice_keeps_the_first) {
