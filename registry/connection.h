@@ -1,7 +1,7 @@
 // A connection to one SQLite file: cached prepared statements, BEGIN IMMEDIATE transactions, and errors as values.
 //
-// SQLite's own C interface is wrapped here and nowhere else (except the `sql` command, whose connection is locked down). One thread
-// at a time may use a Database. Example:
+// SQLite's own C interface is wrapped here and nowhere else (except the `sql` command, whose connection is locked down). One
+// thread at a time may use a Database. Example:
 //
 //   auto database = Database::open("moiety.db", Database::Access::create);
 //   Status status = database->transaction([&]() -> Status { return database->execute("DELETE FROM run WHERE id = ?", {id}); });
@@ -81,8 +81,8 @@ class Database {
   Database& operator=(Database&&) = delete;
   ~Database();
 
-  /// WAL on a local disk; on a network file system, where WAL's shared memory does not work, DELETE. Returns a line for the user when
-  /// a network file system made it leave WAL or start without it, else "".
+  /// WAL on a local disk; on a network file system, where WAL's shared memory does not work, DELETE. Returns a line for the user
+  /// when a network file system made it leave WAL or start without it, else "".
   Result<std::string> choose_journal();
 
   Result<Query> query(std::string_view sql, Values values = {});

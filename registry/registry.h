@@ -56,11 +56,11 @@ struct PluginRow {
 };
 
 struct StageRow {
-  std::string id;                  ///< identity: 64 hexadecimal digits
-  std::string name, verb;          ///< name as in the recipe
-  nlohmann::json config;           ///< resolved parameters; leaves become `param` rows, typed
+  std::string id;          ///< identity: 64 hexadecimal digits
+  std::string name, verb;  ///< name as in the recipe
+  nlohmann::json config;   ///< resolved parameters; leaves become `param` rows, typed
   std::int64_t seed = 0;
-  bool pinned = false;             ///< its seed is pinned by the recipe: one instance serves several runs
+  bool pinned = false;  ///< its seed is pinned by the recipe: one instance serves several runs
   std::vector<std::pair<std::string, std::string>> inputs;  ///< input name, stage id
   std::vector<std::pair<std::string, PluginRow>> plugins;   ///< slot ("feed_forward.router"), plugin
   std::string corpus_hash, task_hash;
@@ -123,6 +123,9 @@ class Registry {
   Registry& operator=(Registry&&) noexcept;
   ~Registry();
 
+  /// Lines for the user's standard error: a file was created, migrated, or lies on a network file system.
+  const std::vector<std::string>& notices() const;
+
   Status begin_study(const StudyRow& study, const std::vector<ArmRow>& arms, const std::vector<ClaimRow>& claims);
   Status add_run(const std::string& study_id, const RunRow& run);
   /// Idempotent: a stage known already keeps its rows.
@@ -130,6 +133,8 @@ class Registry {
   Status end_study(const std::string& study_id, const std::string& state);
 
   Result<std::int64_t> begin_attempt(const AttemptRow& attempt);  ///< also sets the stage `running`
+  /// Names the process that works on the attempt, when it began after the attempt did. (A MetricWriter does so for its own.)
+  Status attempt_process(std::int64_t attempt, std::int64_t pid);
   Status heartbeat(std::int64_t attempt);
   Status end_attempt(std::int64_t attempt, const AttemptEnd& end);  ///< also sets the stage's state
   Status set_stage_state(const std::string& stage_id, const std::string& state);
@@ -159,8 +164,8 @@ class Registry {
   std::unique_ptr<Connection> connection_;
 };
 
-/// Metrics of a running stage: `log` puts a row into a lock-free queue and returns; a thread with its own connection commits every
-/// 0.5 s, every 500 rows, and at `flush`. A row is acknowledged when a later `flush` has returned.
+/// Metrics of a running stage: `log` puts a row into a lock-free queue and returns; a thread with its own connection commits
+/// every 0.5 s, every 500 rows, and at `flush`. A row is acknowledged when a later `flush` has returned.
 class MetricWriter {
  public:
   static Result<std::unique_ptr<MetricWriter>> open(const std::string& registry_path, const std::string& stage_id,

@@ -14,7 +14,8 @@ enum class Format { table, json, csv, markdown };
 /// `moiety runs`: number, short id, study, arm, seed, state, the final value of each measured metric, age. Newest last.
 Result<std::string> runs_text(Registry&, const std::string& study_filter, Format);
 /// `moiety show RUN`: everything of one run (number, id or unique id prefix): stages, states, parameters that differ from the
-/// baseline arm, metrics, a curve of the loss as text, builds, cost; for failures error, component, signal, stderr tail, log path.
+/// baseline arm, metrics, a curve of the loss as text, builds, cost; for failures error, component, signal, stderr tail, log
+/// path.
 Result<std::string> show_text(Registry&, const std::string& run, Format);
 /// `moiety logs RUN`: path and last lines of the log of each attempt.
 Result<std::string> logs_text(Registry&, const std::string& run, int lines);
@@ -23,13 +24,14 @@ Result<std::string> logs_text(Registry&, const std::string& run, int lines);
 Result<std::string> sql_text(Registry&, const std::string& query, Format);
 
 struct CompareOptions {
-  std::string study;               ///< id prefix or name; "" = the newest
-  std::vector<std::string> arms;   ///< empty: all
+  std::string study;                 ///< id prefix or name; "" = the newest
+  std::vector<std::string> arms;     ///< empty: all
   std::vector<std::string> metrics;  ///< empty: all metrics of the measuring stages (evaluate, probe)
 };
-/// `moiety compare`: one row an arm and metric: mean ± sd (n), then the paired difference to the baseline with its interval, p and
-/// Holm's p; diverged and failed runs counted and named; a note when pinned stages make the n conditional on one model, when all
-/// values are equal ("the seed changes nothing here"), and a warning when arms differ in build ids, threads or CPU (T38, T40, T43).
+/// `moiety compare`: one row an arm and metric: mean ± sd (n), then the paired difference to the baseline with its interval, p
+/// and Holm's p; diverged and failed runs counted and named; a note when pinned stages make the n conditional on one model, when
+/// all values are equal ("the seed changes nothing here"), and a warning when arms differ in build ids, threads or CPU (T38, T40,
+/// T43).
 Result<std::string> compare_text(Registry&, const CompareOptions&, Format);
 /// `moiety claims`: source, statement, verdict, effect with interval, n, runs behind it.
 Result<std::string> claims_text(Registry&, const std::string& study, Format);

@@ -8,6 +8,7 @@
 
 namespace moiety::registry {
 
+/// Of the values that are finite; what is not is for the caller to count.
 struct Summary {
   int n = 0;
   double mean = 0, sd = 0;  ///< sample standard deviation (n − 1); 0 for n < 2
@@ -19,11 +20,20 @@ struct Interval {
   int n = 0;
   std::string method;  ///< "t" or "bootstrap-t"
 };
-/// Two-sided interval of the mean: Student's t for n < 20, bootstrap-t (fixed seed, 10,000 draws) from 20 on. Nothing below n = 2.
+/// Two-sided interval of the mean: Student's t for n < 20, bootstrap-t (fixed seed, 10,000 draws) from 20 on. Nothing below n
+/// = 2.
 std::optional<Interval> mean_interval(const std::vector<double>& values, double confidence);
 
+/// NaN outside 0 < p < 1 and degrees > 0.
 double student_t_quantile(double p, double degrees);
 double student_t_two_sided_p(double t, double degrees);
+
+/// Two-sided p of the mean being 0: Student's t. Nothing below n = 3, nor when all values are equal (t has no scale then).
+std::optional<double> paired_p(const std::vector<double>& differences);
+
+/// The smallest true difference that n pairs with this deviation would find significant four times out of five (power 0.8).
+/// Nothing below n = 3.
+std::optional<double> detectable_difference(const std::vector<double>& differences, double confidence);
 
 /// Holm's step-down adjusted p values, in the order given.
 std::vector<double> holm(const std::vector<double>& p);
@@ -43,6 +53,7 @@ struct Statement {
   Form form = Form::above;
   double by = 0, within = 0, low = 0, high = 0;
   std::optional<double> margin;  ///< strict comparisons: an interval inside ±margin refutes
+  bool exact = false;            ///< x is a count (flops, tokens, parameters): the relation holds for every value, or it does not
 };
 struct Decision {
   Verdict verdict = Verdict::undecided;
@@ -50,7 +61,8 @@ struct Decision {
   std::string reason;
 };
 /// The verdict table: a strict comparison is supported when the interval lies wholly above `by`, refuted when wholly below it or
-/// inside ±margin; fewer than three values never decide; values that are all exactly 0 decide no strict comparison.
+/// inside ±margin; fewer than three values never decide; values that are all exactly 0 decide no strict comparison. Counts
+/// (`exact`, or the form exact_equal) need no interval: one value decides.
 Decision decide(const std::vector<double>& per_unit_values, const Statement& statement, double confidence);
 
 }  // namespace moiety::registry
