@@ -1,0 +1,85 @@
+// The Collaborative International Dictionary of English in dictd form: entries with pronunciations between backslashes, references
+// in braces, source tags in brackets, and fields of knowledge in parentheses: "(Zool.)".
+#include <algorithm>
+#include <array>
+
+#include "kernel/data/formats/dictd.h"
+#include "kernel/data/formats/format.h"
+#include "kernel/data/text/clean.h"
+
+namespace moiety::data {
+namespace {
+
+/// "[1913 Webster]", "[PJC]", "[1913 Webster +PJC]": which edition an entry comes from.
+bool is_source_tag(std::string_view inside) {
+  constexpr std::array<std::string_view, 9> sources = {"1913 Webster", "PJC", "WordNet 1.5", "Webster 1913 Suppl.", "AS", "RH", "Century Dict. 1906", "RP", "HC"};
+  return std::any_of(sources.begin(), sources.end(), [&](auto source) { return inside.substr(0, source.size()) == source; });
+}
+
+std::string without_marks(std::string_view entry) {
+  std::string text;
+  text.reserve(entry.size());
+  for (std::size_t i = 0; i < entry.size(); ++i) {
+    if (entry[i] == '[') {
+      const std::size_t close = entry.find(']', i);
+      if (close != std::string_view::npos && is_source_tag(entry.substr(i + 1, close - i - 1))) {
+        i = close;
+        continue;
+      }
+    }
+    if (entry[i] != '{' && entry[i] != '}') text.push_back(entry[i]);
+  }
+  return text;
+}
+
+/// "Word \Pro*nun"ci*a`tion\, n." → "Word, n."
+std::string without_pronunciation(std::string text) {
+  const std::size_t open = text.find('\\');
+  const std::size_t close = open == std::string::npos ? open : text.find('\\', open + 1);
+  const std::size_t line = text.find('\n');
+  if (close == std::string::npos || line < close) return text;
+  std::size_t end = close + 1;
+  if (end < text.size() && text[end] == ',') ++end;
+  std::size_t begin = open;
+  while (begin > 0 && text[begin - 1] == ' ') --begin;
+  return text.replace(begin, end - begin, ",");
+}
+
+void erase_all(std::string& text, std::string_view part) {
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at)) text.erase(at, part.size());
+}
+
+/// "(Zool.)" → "Zool", "(Physiol. Chem.)" → "Physiol. Chem"
+std::vector<std::string> fields_of_knowledge(std::string_view text) {
+  constexpr std::size_t longest = 22;
+  std::vector<std::string> labels;
+  for (std::size_t open = text.find('('); open != std::string_view::npos; open = text.find('(', open + 1)) {
+    auto inside = text.substr(open + 1, longest + 1);
+    inside = inside.substr(0, inside.find(')'));
+    if (inside.size() < 2 || inside.size() > longest || inside[0] < 'A' || inside[0] > 'Z') continue;
+    const auto allowed = [](char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '.' || c == ' '; };
+    if (!std::all_of(inside.begin(), inside.end(), allowed)) continue;
+    if (inside.back() == '.') inside.remove_suffix(1);
+    labels.emplace_back(inside);
+  }
+  return labels;
+}
+
+Result<std::vector<Entry>> extract(const std::string& path, const Files& files) {
+  auto texts = read_dictd(path, files);
+  if (!texts) return pass(texts);
+  std::vector<Entry> entries;
+  for (const auto& raw : *texts) {
+    std::string text = one_line(without_pronunciation(without_marks(raw)));
+    erase_all(text, "(?)");
+    auto labels = fields_of_knowledge(text);
+    entries.push_back({std::move(text), std::move(labels), {}});
+  }
+  return entries;
+}
+
+}  // namespace
+
+const Format kGcide = {"gcide", "GNU Collaborative International Dictionary of English, labelled by field", extract, dictd_main_file};
+
+}  // namespace moiety::data
