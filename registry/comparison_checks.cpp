@@ -1,0 +1,210 @@
+// What must hold, or be said, before arms are compared: equal configurations, equal builds and machines, pinned models.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "kernel/base/text.h"
+#include "registry/comparison.h"
+
+namespace moiety::registry {
+
+namespace {
+
+using Described = std::map<std::string, std::string>;  ///< "stage tuned: learning_rate" → value
+
+/// Everything that config hashes are made of, in words.
+Result<Described> describe(Database& database, std::int64_t run) {
+  Described out;
+  if (auto status = database.each(
+          "SELECT run_stage.name, param.path, param.txt FROM run_stage JOIN param ON param.stage = run_stage.stage WHERE "
+          "run_stage.run = ? "
+          "AND param.path <> 'seed' AND param.path NOT LIKE 'seed.%' AND param.path NOT LIKE 'seed[%' AND param.path NOT LIKE "
+          "'seeds%'",
+          {run}, [&](const Query& row) { out[fmt::format("stage {}: {}", row.text(0), row.text(1))] = row.text(2); });
+      !status) {
+    return pass(status);
+  }
+  if (auto status = database.each("SELECT run_stage.name, stage.verb, stage.corpus_hash, stage.task_hash FROM run_stage JOIN "
+                                  "stage ON stage.key = run_stage.stage "
+                                  "WHERE run_stage.run = ?",
+                                  {run},
+                                  [&](const Query& row) {
+                                    out[fmt::format("stage {}: verb", row.text(0))] = row.text(1);
+                                    out[fmt::format("stage {}: corpus", row.text(0))] = row.text(2);
+                                    out[fmt::format("stage {}: task", row.text(0))] = row.text(3);
+                                  });
+      !status) {
+    return pass(status);
+  }
+  if (auto status = database.each("SELECT run_stage.name, slot, kind, plugin.name, version FROM run_stage JOIN stage_plugin ON "
+                                  "stage_plugin.stage = run_stage.stage "
+                                  "JOIN plugin ON plugin.key = stage_plugin.plugin WHERE run_stage.run = ?",
+                                  {run},
+                                  [&](const Query& row) {
+                                    out[fmt::format("stage {}: {}", row.text(0), row.text(1))] =
+                                        fmt::format("{}/{}@{}", row.text(2), row.text(3), row.text(4));
+                                  });
+      !status) {
+    return pass(status);
+  }
+  return out;
+}
+
+std::string first_difference(const Described& a, const Described& b, const RunInfo& run_a, const RunInfo& run_b) {
+  std::set<std::string> keys;
+  for (const auto& [key, value] : a) keys.insert(key);
+  for (const auto& [key, value] : b) keys.insert(key);
+  const auto shown = [](const Described& all, const std::string& key) {
+    const auto found = all.find(key);
+    return found == all.end() ? std::string("absent") : found->second;
+  };
+  for (const auto& key : keys) {
+    const auto left = shown(a, key);
+    const auto right = shown(b, key);
+    if (left != right) return fmt::format("{} is {} in run {} and {} in run {}", key, left, run_a.number, right, run_b.number);
+  }
+  return fmt::format("runs {} and {} have different stages or inputs", run_a.number, run_b.number);
+}
+
+/// What an arm's stages ran on, by kind of thing.
+using Environment = std::map<std::string, std::set<std::string>>;
+
+Result<Environment> environment(Database& database, const ArmRuns& arm) {
+  Environment out;
+  for (const auto& run : arm.runs) {
+    // Of each stage the newest attempt that ended well: that one left the values.
+    if (auto status = database.each(
+            "SELECT threads, device, cpu, host, worker_build_id, torch_version, torch_build_id, max(attempt.key) FROM run_stage "
+            "JOIN attempt ON attempt.stage = run_stage.stage WHERE run_stage.run = ? AND attempt.state IN ('done', 'diverged') "
+            "GROUP BY run_stage.stage",
+            {run.number},
+            [&](const Query& row) {
+              static const char* const names[] = {"threads",      "device",           "CPU",           "",
+                                                  "worker build", "LibTorch version", "LibTorch build"};
+              for (int i = 0; i < 7; ++i) {
+                if (*names[i] != '\0' && !row.text(i).empty()) out[names[i]].insert(row.text(i));
+              }
+            });
+        !status) {
+      return pass(status);
+    }
+    if (auto status = database.each(
+            "SELECT kind, name, version, build_id FROM run_stage JOIN stage_plugin ON stage_plugin.stage = run_stage.stage "
+            "JOIN plugin ON plugin.key = stage_plugin.plugin WHERE run_stage.run = ?",
+            {run.number},
+            [&](const Query& row) {
+              out[fmt::format("the build of {}/{}@{}", row.text(0), row.text(1), row.text(2))].insert(row.text(3));
+            });
+        !status) {
+      return pass(status);
+    }
+  }
+  return out;
+}
+
+std::string short_values(const std::set<std::string>& values) {
+  std::vector<std::string> parts;
+  for (const auto& value : values) {
+    const bool hash = value.size() >= 32 && value.find(' ') == std::string::npos;
+    parts.push_back(hash ? value.substr(0, 12) : value);
+  }
+  return join(parts, " and ");
+}
+
+}  // namespace
+
+Status check_same_config(Database& database, const std::vector<ArmRuns>& arms) {
+  for (const auto& arm : arms) {
+    for (const auto& run : arm.runs) {
+      if (run.config == arm.runs.front().config) continue;
+      const auto first = describe(database, arm.runs.front().number);
+      if (!first) return pass(first);
+      const auto other = describe(database, run.number);
+      if (!other) return pass(other);
+      return fail(ErrorKind::usage,
+                  fmt::format("arm {} has runs that differ in more than the seed, which are never averaged: {}", arm.arm,
+                              first_difference(*first, *other, arm.runs.front(), run)),
+                  "give each setting an arm of its own");
+    }
+  }
+  return {};
+}
+
+Result<std::vector<std::string>> environment_warnings(Database& database, const std::vector<ArmRuns>& arms) {
+  std::vector<std::string> out;
+  std::vector<Environment> all;
+  std::set<std::string> kinds;
+  for (const auto& arm : arms) {
+    auto found = environment(database, arm);
+    if (!found) return pass(found);
+    for (const auto& [kind, values] : *found) kinds.insert(kind);
+    all.push_back(std::move(*found));
+  }
+  for (const auto& kind : kinds) {
+    std::set<std::set<std::string>> different;
+    std::vector<std::string> parts;
+    bool plugin_twice = false;
+    for (std::size_t i = 0; i < arms.size(); ++i) {
+      const auto values = all[i].find(kind);
+      if (values == all[i].end())
+        continue;  // an arm without this plugin, or without attempts here (its stages came from the store)
+      different.insert(values->second);
+      plugin_twice = plugin_twice || (kind.compare(0, 9, "the build") == 0 && values->second.size() > 1);
+      parts.push_back(fmt::format("{}: {}", arms[i].arm, short_values(values->second)));
+    }
+    if (different.size() < 2 && !plugin_twice) continue;
+    out.push_back(fmt::format("warning: arms differ in {} ({}): differences below may come from that", kind, join(parts, "; ")));
+  }
+  return out;
+}
+
+Result<std::vector<std::string>> pinned_notes(Database& database, const std::vector<ArmRuns>& arms) {
+  std::set<std::int64_t> pinned;  // stages that the recipe pins, of all arms
+  std::set<std::string> names;
+  std::set<int> seeds;
+  bool every_arm = !arms.empty();
+  bool groups = false;
+  for (const auto& arm : arms) {
+    if (arm.runs.size() < 2) {
+      every_arm = false;
+      continue;
+    }
+    std::set<std::string> units;
+    std::map<std::pair<std::string, std::int64_t>, std::size_t> readers;
+    for (const auto& run : arm.runs) {
+      units.insert(run.unit);
+      seeds.insert(run.seed);
+      if (auto status = database.each("SELECT run_stage.name, stage.key FROM run_stage JOIN stage ON stage.key = run_stage.stage "
+                                      "WHERE run_stage.run = ? AND stage.pinned = 1 AND stage.verb NOT IN " +
+                                          std::string(measuring_verbs),
+                                      {run.number},
+                                      [&](const Query& row) {
+                                        ++readers[{row.text(0), row.integer(1)}];
+                                      });
+          !status) {
+        return pass(status);
+      }
+    }
+    groups = groups || (units.size() > 1 && units.size() < arm.runs.size());
+    bool any = false;
+    for (const auto& [stage, count] : readers) {
+      if (count < arm.runs.size()) continue;
+      any = true;
+      pinned.insert(stage.second);
+      names.insert(stage.first);
+    }
+    every_arm = every_arm && any;
+  }
+  std::vector<std::string> out;
+  if (groups) out.push_back("seeds that share a pinned stage are one unit: n counts groups of seeds");
+  if (every_arm) {
+    const std::vector<std::string> listed(names.begin(), names.end());
+    out.push_back(fmt::format("over {} seeds of {} pinned {} ({}): the intervals hold for {}, not for others trained alike",
+                              seeds.size(), pinned.size(), pinned.size() == 1 ? "model" : "models", join(listed, ", "),
+                              pinned.size() == 1 ? "this model" : "these models"));
+  }
+  return out;
+}
+
+}  // namespace moiety::registry
