@@ -151,6 +151,12 @@ Result<std::int64_t> MetricSink::label_key(Database& database, const Labels& lab
   if (auto status = database.execute("INSERT OR IGNORE INTO label(labels) VALUES(?)", {text}); !status) return pass(status);
   const auto key = database.integer("SELECT key FROM label WHERE labels = ?", {text});
   if (!key) return pass(key);
+  for (const auto& [name, value] : labels) {
+    if (auto status = database.execute("INSERT OR IGNORE INTO label_kv(label, key, value) VALUES(?, ?, ?)", {**key, name, value});
+        !status) {
+      return pass(status);
+    }
+  }
   return labels_[labels] = **key;
 }
 

@@ -124,6 +124,10 @@ CREATE TABLE metric_name(
 -- A set of labels is its canonical JSON text (keys sorted); key 1 is the empty set.
 CREATE TABLE label(key INTEGER PRIMARY KEY, labels TEXT NOT NULL UNIQUE) STRICT;
 INSERT INTO label VALUES(1, '{}');
+CREATE TABLE label_kv(
+  label INTEGER NOT NULL REFERENCES label(key), key TEXT NOT NULL, value TEXT NOT NULL,
+  PRIMARY KEY(label, key)
+) STRICT, WITHOUT ROWID;
 
 -- nonfinite: 0 finite, 1 NaN, 2 +Inf, 3 -Inf. SQLite stores NaN as NULL, so the flag is what keeps it.
 CREATE TABLE metric(
@@ -184,6 +188,7 @@ CREATE TABLE event(
 CREATE INDEX event_by_stage ON event(stage);
 )sql";
 
+// No function here may be one that SQLite calls unsafe in a view under trusted_schema=OFF (json_extract is).
 constexpr const char* views = R"sql(
 CREATE VIEW v_runs AS
 SELECT run.number AS run, run.id AS run_id, study.id AS study_id, study.name AS study, run.arm AS arm, run.seed AS seed,
@@ -202,7 +207,9 @@ CREATE VIEW v_final AS
 SELECT run.number AS run, run.id AS run_id, study.id AS study_id, study.name AS study, run.arm AS arm, run.seed AS seed,
        run_stage.name AS stage, stage.verb AS verb, stage.state AS stage_state,
        metric_name.name AS metric, metric_name.unit AS unit, metric_name.better AS better,
-       label.labels AS labels, json_extract(label.labels, '$.domain') AS domain, json_extract(label.labels, '$.set') AS "set",
+       label.labels AS labels,
+       (SELECT value FROM label_kv WHERE label_kv.label = label.key AND label_kv.key = 'domain') AS domain,
+       (SELECT value FROM label_kv WHERE label_kv.label = label.key AND label_kv.key = 'set') AS "set",
        metric_summary.last_step AS step, metric_summary.last AS value, metric_summary.last_nonfinite AS nonfinite,
        run.config_hash AS config
 FROM run JOIN study ON study.key = run.study

@@ -84,6 +84,11 @@ int authorize(void* denied, int action, const char* first, const char* second, c
     case SQLITE_TRANSACTION:
     case SQLITE_SAVEPOINT:
       return refuse("a transaction");
+    case SQLITE_UPDATE:
+      // SQLite asks this of itself when it sets up a table-valued function (json_each, pragma_table_info). A statement that would
+      // write is refused by sqlite3_stmt_readonly and by the read-only connection all the same.
+      if (is_one_of(first, {"sqlite_master"})) return SQLITE_OK;
+      return refuse("changing the registry");
     default:
       return refuse("changing the registry");
   }
@@ -215,6 +220,10 @@ Result<std::string> sql_text(Registry& registry, const std::string& query, Forma
   const std::unique_ptr<sqlite3_stmt, decltype(&sqlite3_finalize)> owner(statement, sqlite3_finalize);
   if (statement == nullptr || skip_blanks(tail) < std::strlen(tail)) {
     return fail(ErrorKind::usage, "one statement at a time", "run `moiety sql` once a statement");
+  }
+  if (sqlite3_stmt_readonly(statement) == 0) {
+    return fail(ErrorKind::usage, "`moiety sql` only reads: this statement would write",
+                "for anything else open a copy of the file with sqlite3");
   }
   const int columns = sqlite3_column_count(statement);
   const bool outer_join = has_outer_join(query);
