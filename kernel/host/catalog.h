@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,10 @@ namespace moiety::host {
 
 /// One declared parameter of a verb, of [model] or of a component. A dot in the name is a nested table.
 struct ParameterDeclaration {
-  std::string name, type;  ///< bool integer number text choice integers texts component layers budget
-  std::string kind;        ///< of a component
+  /// bool integer number text choice integers texts component layers budget; `table` says of a nested table whether it is
+  /// optional
+  std::string name, type;
+  std::string kind;  ///< of a component
   bool required = false;
   nlohmann::json fallback;  ///< the default; null: absent when not given
   std::string unit, doc;
@@ -29,6 +32,9 @@ struct OutputDeclaration {
   std::string name, unit, doc;
   int better = 0;
   std::vector<std::string> axes;
+  std::string when;  ///< the key of the stage that must be given for this metric to exist ("data", "on"); empty: always
+
+  bool exists(const nlohmann::json& config) const;
 };
 
 struct InputDeclaration {
@@ -43,6 +49,13 @@ struct VerbDeclaration {
   std::vector<InputDeclaration> inputs;
   std::vector<ParameterDeclaration> parameters;
   std::vector<OutputDeclaration> metrics, results;
+  /// Purposes of random streams it draws from (init, data, noise, cluster): only these seeds are part of a stage's identity.
+  std::vector<std::string> seeds;
+
+  /// Nested tables that are absent unless written: those declared `table` with default null, and those a metric waits for.
+  std::set<std::string> optional_tables() const;
+  /// Whether a stage with this configuration needs a task: the verb always does, or the stage measures one ("on").
+  bool uses_task(const nlohmann::json& config) const;
 };
 
 struct ComponentDeclaration {

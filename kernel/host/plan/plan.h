@@ -6,12 +6,20 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernel/base/result.h"
 #include "kernel/host/catalog.h"
+#include "kernel/host/recipe/recipe.h"
 
 namespace moiety::host {
+
+/// What moiety-data said: hashes of the prepared content. Empty: not prepared yet.
+struct PreparedData {
+  std::string corpus_hash;
+  std::map<std::string, std::string> task_hashes;  ///< "supersense@1" → hash
+};
 
 struct StageInput {
   std::string name;      ///< "from"
@@ -27,23 +35,26 @@ struct PlannedStage {
   std::string id;    ///< identity: hash of all that decides the outcome (design: identity and reuse)
   std::string name;  ///< as in the recipe (the first arm that reaches it)
   const VerbDeclaration* verb = nullptr;
-  nlohmann::json config;                       ///< resolved parameters, nested, every default written out
-  nlohmann::json model;                        ///< resolved [model] when the stage starts fresh, else null
-  std::map<std::string, std::int64_t> seeds;   ///< purpose (init, data, noise, cluster) → seed
-  bool pinned = false;
+  nlohmann::json config;                      ///< resolved parameters, nested, every default written out
+  nlohmann::json model;                       ///< resolved [model] when the stage starts fresh, else null
+  std::map<std::string, std::int64_t> seeds;  ///< all four purposes → seed; 0 for those that the verb does not draw from
+  bool pinned = false;                        ///< all its seeds are fixed by the recipe and one instance serves several runs
   std::vector<StageInput> inputs;
-  std::vector<StageComponent> components;      ///< own components, parts included
-  std::string corpus_hash, task_hash, task;    ///< empty when the verb needs none; task: "supersense@1"
+  std::vector<StageComponent> components;    ///< own components, parts included
+  std::string corpus_hash, task_hash, task;  ///< empty when the verb needs none; task: "supersense@1"
   int threads = 1;
-  std::vector<std::string> arms;               ///< that reach it, as written
-  nlohmann::json identity_text;                ///< what was hashed; the difference of two explains staleness
+  std::string device, dtype;
+  std::vector<std::string> arms;  ///< that reach it, as written
+  nlohmann::json identity_text;   ///< what was hashed; the difference of two explains staleness
 };
 
 struct PlannedRun {
   std::string arm;
   int seed = 0;
   std::vector<std::pair<std::string, std::string>> stages;  ///< (stage name, stage id), topological order
-  std::string group;  ///< see registry::RunRow::group: ids of pinned training stages it shares with other runs
+  /// Runs of an arm with equal, non-empty groups share a model that other runs of the arm do not: they are one unit for
+  /// statistics. A model that all runs of the arm share makes no groups; it conditions the result.
+  std::string group;
 };
 
 struct PlannedArm {
@@ -51,20 +62,26 @@ struct PlannedArm {
   std::string patch_text;  ///< as JSON, for the registry and for people
 };
 
-struct Claim;  // kernel/host/claims/claim.h
-
 struct Plan {
   std::string recipe_name, about, baseline, recipe_path, raw_text, resolved_text, recipe_hash;
   int seeds = 1;
   double confidence = 0.95;
-  nlohmann::json corpus;            ///< resolved [corpus]; null when no stage needs one
-  std::vector<std::string> tasks;   ///< "supersense@1", …
+  nlohmann::json corpus;           ///< resolved [corpus]; null when no stage needs one
+  std::vector<std::string> tasks;  ///< "supersense@1", …
   std::vector<PlannedArm> arms;
   std::vector<PlannedStage> stages;  ///< each before its readers
   std::vector<PlannedRun> runs;
+  bool provisional = false;  ///< some content is not prepared yet: the ids of stages that read it will change
 
   const PlannedStage* stage(const std::string& id) const;
+  const PlannedRun* run(const std::string& arm, int seed) const;
 };
+
+/// Runs of arms × seeds as paths through stages; equal stages are one.
+Plan build_plan(const Recipe& recipe, const Catalog& catalog, const PreparedData& prepared);
+
+/// What distinguishes two stages, one line each, for "stale: …": `learning_rate: 0.001 → 0.002`.
+std::vector<std::string> explain_difference(const nlohmann::json& before, const nlohmann::json& after);
 
 }  // namespace moiety::host
 

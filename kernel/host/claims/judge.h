@@ -1,0 +1,29 @@
+// Verdicts: the numbers of the runs behind each claim, and what they decide.
+#ifndef MOIETY_KERNEL_HOST_CLAIMS_JUDGE_H_
+#define MOIETY_KERNEL_HOST_CLAIMS_JUDGE_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernel/host/claims/claim.h"
+#include "kernel/host/plan/plan.h"
+#include "registry/registry.h"
+
+namespace moiety::host {
+
+/// What was measured. The functions are asked once a stage and run.
+struct Measured {
+  std::function<std::string(const std::string& stage_id)> state;  ///< "done", "failed", "diverged", …; "" unknown
+  std::function<std::vector<registry::MetricRow>(const std::string& stage_id)> final_rows;  ///< last values of its metrics
+  std::function<std::string(const std::string& arm, int seed)> run_id;  ///< for VerdictRow::runs; "" leaves it out
+};
+
+/// One row a claim (statement ""), and for claims of several statements one row each before it. A missing, failed or diverged run
+/// makes its claims undecided and is named. The unit is the seed, or the seeds that share a model of their own
+/// (PlannedRun::group).
+std::vector<registry::VerdictRow> judge(const std::vector<Claim>& claims, const Plan& plan, const Measured& measured);
+
+}  // namespace moiety::host
+
+#endif  // MOIETY_KERNEL_HOST_CLAIMS_JUDGE_H_

@@ -1,0 +1,110 @@
+#include "kernel/host/recipe/homes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernel/base/text.h"
+
+namespace moiety::host {
+
+const std::map<std::string, std::vector<std::string>>& fixed_tables() {
+  static const auto* tables = new std::map<std::string, std::vector<std::string>>{
+      {"recipe", {"about", "baseline", "confidence", "extends", "name", "seeds", "unset"}},
+      {"corpus", {"tokenizer", "use", "without"}},
+      {"corpus.tokenizer", {"use", "vocabulary"}},
+      {"limits", {"call", "memory"}},
+      {"claim.<id>", {"at", "by", "margin", "published", "source", "that"}},
+  };
+  return *tables;
+}
+
+const std::vector<std::string>& stage_keys() {
+  static const auto* keys = new std::vector<std::string>{"arms", "device", "do", "dtype", "model", "seed", "threads"};
+  return *keys;
+}
+
+namespace {
+
+/// Tables below a stage in which declared parameters have this key: "" for the stage itself, "schedule", "feed_forward.router".
+void tables_with(const Catalog& catalog, const std::vector<ParameterDeclaration>& declared, const std::string& key,
+                 const std::string& prefix, int depth, std::vector<std::string>& found) {
+  const auto add = [&](const std::string& table) {
+    if (std::find(found.begin(), found.end(), table) == found.end()) found.push_back(table);
+  };
+  for (const auto& parameter : declared) {
+    const auto path = split(parameter.name, '.');
+    std::string table = prefix;
+    for (const auto& part : path) {
+      if (part == key) add(table);
+      table += (table.empty() ? "" : ".") + part;
+    }
+    if (parameter.type != "component" || depth >= 3) continue;
+    for (const auto& component : catalog.components) {
+      if (component.kind == parameter.kind) tables_with(catalog, component.parameters, key, table, depth + 1, found);
+    }
+  }
+}
+
+std::string bracketed(const std::string& stage, const std::string& table) {
+  return "[stage." + stage + (table.empty() ? "" : "." + table) + "]";
+}
+
+}  // namespace
+
+std::string find_home(const Catalog& catalog, const std::string& key, const std::string& path, const std::string& label) {
+  const auto parts = split(path, '.');
+  const bool in_stage = parts.size() >= 2 && parts[0] == "stage";
+  const auto is_key = [&](const std::vector<std::string>& keys) {
+    return std::find(keys.begin(), keys.end(), key) != keys.end();
+  };
+  std::string here;
+  for (std::size_t i = 2; in_stage && i < parts.size(); ++i) here += (here.empty() ? "" : ".") + parts[i];
+
+  if (in_stage) {
+    // The stage's own verb first: the key may only be one table off. A component's label says nothing about the verb.
+    for (const auto& verb : catalog.verbs) {
+      if (label != verb.name && label.find('/') == std::string::npos) continue;
+      std::vector<std::string> tables;
+      tables_with(catalog, verb.parameters, key, "", 0, tables);
+      for (const auto& input : verb.inputs) {
+        if (input.name == key) tables.emplace_back("");
+      }
+      const auto fits = [&](const std::string& table) {
+        return table != here && (label == verb.name || here.rfind(table, 0) == 0 || table.rfind(here, 0) == 0);
+      };
+      const auto found = std::find_if(tables.begin(), tables.end(), fits);
+      if (found != tables.end()) return bracketed(parts[1], *found);
+    }
+    if (!here.empty() && is_key(stage_keys())) return bracketed(parts[1], "");
+  }
+  for (const auto& [table, keys] : fixed_tables()) {
+    // `use` and the like stand in many tables: they tell nothing.
+    if (table != path && key != "use" && key != "at" && is_key(keys)) return "[" + table + "]";
+  }
+  std::vector<std::string> tables;
+  tables_with(catalog, catalog.model, key, "", 3, tables);
+  if (!tables.empty() && path != "model") return tables[0].empty() ? "[model]" : "[model." + tables[0] + "]";
+  if (in_stage) {
+    for (const auto& verb : catalog.verbs) {
+      tables.clear();
+      tables_with(catalog, verb.parameters, key, "", 3, tables);
+      for (const auto& input : verb.inputs) {
+        if (input.name == key) tables.emplace_back("");
+      }
+      if (verb.name != label && !tables.empty()) return fmt::format("a stage that does `{}`", verb.name);
+    }
+    return {};
+  }
+  if (is_key(stage_keys()) && key != "model") return bracketed("<name>", "");
+  tables.clear();
+  for (const auto& verb : catalog.verbs) {
+    for (const auto& input : verb.inputs) {
+      if (input.name == key) tables.emplace_back("");
+    }
+    tables_with(catalog, verb.parameters, key, "", 0, tables);
+  }
+  return tables.empty() ? "" : bracketed("<name>", tables[0]);
+}
+
+}  // namespace moiety::host

@@ -1,0 +1,149 @@
+#include "kernel/host/recipe/quantities.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "kernel/base/text.h"
+
+namespace moiety::host {
+namespace {
+
+constexpr double largest_exact = 9007199254740992.0;  // 2^53
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+/// A plain decimal number at the beginning; the rest is cut off `text`.
+std::optional<double> take_number(std::string_view& text) {
+  double value = 0;
+  if (text.empty() || ((text.front() < '0' || text.front() > '9') && text.front() != '.')) return std::nullopt;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || !std::isfinite(value)) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return value;
+}
+
+/// The number with a factor k, M, G directly behind it.
+std::optional<double> take_size(std::string_view& text) {
+  auto value = take_number(text);
+  if (!value || text.empty()) return value;
+  const double factor = text.front() == 'k' ? 1e3 : text.front() == 'M' ? 1e6 : text.front() == 'G' ? 1e9 : 0;
+  if (factor == 0) return value;
+  text.remove_prefix(1);
+  // 1.2 × 1e6 is not 1200000 in binary: sizes are written with few digits, so the nearest whole number is meant.
+  const double product = *value * factor, whole = std::round(product);
+  return std::abs(product - whole) < 1e-12 * std::max(1.0, whole) ? whole : product;
+}
+
+bool is_whole(double value) { return value == std::floor(value) && std::abs(value) <= largest_exact; }
+
+}  // namespace
+
+std::optional<std::int64_t> parse_size(std::string_view text) {
+  text = trimmed(text);
+  const bool negative = !text.empty() && text.front() == '-';
+  if (negative) text.remove_prefix(1);
+  const auto value = take_size(text);
+  if (!value || !text.empty() || !is_whole(*value)) return std::nullopt;
+  return static_cast<std::int64_t>(negative ? -*value : *value);
+}
+
+nlohmann::json Budget::to_json() const {
+  nlohmann::json json = {{"unit", unit}};
+  if (is_whole(amount)) {
+    json["amount"] = static_cast<std::int64_t>(amount);
+  } else {
+    json["amount"] = amount;
+  }
+  return json;
+}
+
+std::string Budget::text() const {
+  return (is_whole(amount) ? std::to_string(static_cast<std::int64_t>(amount)) : number(amount)) + " " + unit;
+}
+
+std::optional<Budget> parse_budget(std::string_view text, std::string& problem) {
+  static constexpr std::array<const char*, 4> units = {"tokens", "steps", "epochs", "examples"};
+  text = trimmed(text);
+  std::string_view rest = text;
+  const auto amount = take_size(rest);
+  rest = trimmed(rest);
+  if (!amount) {
+    problem =
+        text == "rest" || text.find(" of ") != std::string_view::npos
+            ? fmt::format("the budget \"{}\" is not known in this version: write a number of tokens, steps, epochs or examples",
+                          text)
+            : fmt::format("\"{}\" is not a budget: write it as \"1.2M tokens\", \"586 steps\", \"2 epochs\" or \"15k examples\"",
+                          text);
+    return std::nullopt;
+  }
+  for (const char* unit : units) {
+    const std::string plural = unit;
+    if (rest != plural && rest != plural.substr(0, plural.size() - 1)) continue;
+    if (*amount <= 0) {
+      problem = fmt::format("the budget \"{}\" is nothing: it must be above 0", text);
+      return std::nullopt;
+    }
+    if (plural != "epochs" && !is_whole(*amount)) {
+      problem = fmt::format("the budget \"{}\" is not a whole number of {}", text, plural);
+      return std::nullopt;
+    }
+    return Budget{*amount, plural};
+  }
+  problem = rest.empty()
+                ? fmt::format("the budget \"{}\" has no unit: tokens, steps, epochs or examples", text)
+                : fmt::format("the budget \"{}\" has an unknown unit `{}`: tokens, steps, epochs or examples", text, rest);
+  return std::nullopt;
+}
+
+bool is_layer_rule(std::string_view text) {
+  if (text == "all") return true;
+  for (const std::string_view word : {"last ", "every "}) {
+    if (text.substr(0, word.size()) != word) continue;
+    const auto digits = text.substr(word.size());
+    if (digits.empty() || digits.size() > 6 || digits.front() == '0') return false;
+    return digits.find_first_not_of("0123456789") == std::string_view::npos;
+  }
+  return false;
+}
+
+std::optional<double> parse_duration(std::string_view text) {
+  static constexpr std::array<std::pair<const char*, double>, 5> units = {
+      {{"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}}};
+  text = trimmed(text);
+  const auto amount = take_number(text);
+  text = trimmed(text);
+  if (!amount || *amount <= 0) return std::nullopt;
+  for (const auto& [unit, seconds] : units) {
+    if (text == unit) return *amount * seconds;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> parse_memory(std::string_view text) {
+  static constexpr std::array<std::pair<const char*, double>, 7> units = {{{"KiB", 1024.0},
+                                                                           {"MiB", 1048576.0},
+                                                                           {"GiB", 1073741824.0},
+                                                                           {"TiB", 1099511627776.0},
+                                                                           {"MB", 1e6},
+                                                                           {"GB", 1e9},
+                                                                           {"TB", 1e12}}};
+  text = trimmed(text);
+  const auto amount = take_number(text);
+  text = trimmed(text);
+  if (!amount || *amount <= 0) return std::nullopt;
+  for (const auto& [unit, bytes] : units) {
+    if (text == unit && *amount * bytes <= largest_exact) return static_cast<std::int64_t>(*amount * bytes);
+  }
+  return std::nullopt;
+}
+
+}  // namespace moiety::host

@@ -1,0 +1,98 @@
+// A recipe, read, checked and resolved: what `moiety run`, `plan` and `recipe resolve` work with.
+//
+//   auto recipe = load_recipe("recipes/quickstart.toml", catalog, {});
+//   if (!recipe) { print recipe.error().message; return recipe.error().exit_code(); }
+//   auto plan = build_plan(*recipe, catalog, prepared);
+#ifndef MOIETY_KERNEL_HOST_RECIPE_RECIPE_H_
+#define MOIETY_KERNEL_HOST_RECIPE_RECIPE_H_
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernel/base/result.h"
+#include "kernel/host/catalog.h"
+#include "kernel/host/claims/claim.h"
+#include "kernel/host/recipe/check.h"
+#include "kernel/host/recipe/document.h"
+#include "kernel/host/recipe/value.h"
+
+namespace moiety::host {
+
+/// What seeds a stage takes: purpose → seeds. No entry: the run's seed. One: pinned. Several: the runs take turns.
+struct SeedRule {
+  std::map<std::string, std::vector<std::int64_t>> purposes;
+
+  /// Of the run with this seed (1, 2, …).
+  std::int64_t of(const std::string& purpose, int run_seed) const;
+};
+
+/// The purposes of random streams: weights at the start, order of data, dropout and gate noise, clustering.
+const std::vector<std::string>& seed_purposes();
+
+/// A stage as one arm has it.
+struct RecipeStage {
+  std::string name;
+  const VerbDeclaration* verb = nullptr;
+  nlohmann::json config;  ///< resolved parameters of the verb, nested, every default written out
+  nlohmann::json model;   ///< resolved [model] when it starts fresh, else null
+  std::vector<std::pair<std::string, std::vector<std::string>>> inputs;  ///< input name, stages read
+  std::vector<UsedComponent> components;
+  SeedRule seed;
+  int threads = 1;
+  std::string device = "cpu", dtype = "float32";
+  std::string task;  ///< "supersense@1": its own, or that of the stages it reads
+  Value text;        ///< the resolved table as recipe text
+  Place place;
+};
+
+struct RecipeArm {
+  std::string name;
+  nlohmann::json patch;
+  std::vector<RecipeStage> stages;  ///< reached by its measuring stages; each before its readers
+  Place place;
+
+  const RecipeStage* stage(const std::string& stage_name) const;
+};
+
+struct RunLimits {
+  double call_seconds = 600;         ///< one call of a component
+  std::int64_t memory = 4294967296;  ///< bytes of a worker
+};
+
+struct Recipe {
+  std::string name, about, baseline, path, raw_text;
+  int seeds = 1;
+  double confidence = 0.95;
+  nlohmann::json corpus;           ///< resolved [corpus]; null when there is none
+  bool needs_corpus = false;       ///< some stage of some arm reads text or a task made from it
+  std::vector<std::string> tasks;  ///< that stages of some arm need
+  RunLimits limits;
+  std::vector<RecipeArm> arms;   ///< as written
+  std::vector<Claim> claims;     ///< as written, checked
+  std::string resolved_text;     ///< every default and version written out; resolving it gives itself
+  std::string resolved_origins;  ///< the same with a comment a leaf: where it comes from
+  std::string hash;              ///< of what is resolved, not of how it was written
+
+  const RecipeArm* arm(const std::string& arm_name) const;
+};
+
+struct LoadOptions {
+  std::vector<Override> overrides;     ///< --set and --unset
+  std::map<std::string, int> corpora;  ///< known corpora and their newest version; empty: not checked
+  std::map<std::string, int> tasks;    ///< known tasks likewise
+};
+
+/// Reads, merges, checks and resolves. The message of the error (kind `usage`) is the whole text for the terminal: every error
+/// with its line and a caret, and the closing line.
+Result<Recipe> load_recipe(const std::string& path, const Catalog& catalog, const LoadOptions& options);
+
+/// Names and newest versions of the files in `folder` (recipes/corpora, recipes/tasks): their keys `name` and `version`.
+std::map<std::string, int> known_data(const std::string& folder);
+
+}  // namespace moiety::host
+
+#endif  // MOIETY_KERNEL_HOST_RECIPE_RECIPE_H_

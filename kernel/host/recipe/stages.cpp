@@ -1,0 +1,441 @@
+#include "kernel/host/recipe/stages.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "kernel/base/text.h"
+#include "kernel/host/recipe/homes.h"
+
+namespace moiety::host {
+namespace {
+
+const char* const default_of_stages = "default of every stage";
+
+std::vector<ParameterDeclaration> common_parameters() {
+  ParameterDeclaration threads;
+  threads.name = "threads";
+  threads.type = "integer";
+  threads.fallback = 1;
+  threads.low = 1;
+  threads.high = 1024;
+  ParameterDeclaration device;
+  device.name = "device";
+  device.type = "choice";
+  device.fallback = "cpu";
+  device.choices = {"cpu"};
+  ParameterDeclaration dtype = device;
+  dtype.name = "dtype";
+  dtype.fallback = "float32";
+  dtype.choices = {"float32"};
+  return {threads, device, dtype};
+}
+
+class StageReader {
+ public:
+  StageReader(const std::string& name, const Member& member, const StageScope& scope)
+      : scope_(scope), diagnostics_(scope.diagnostics), table_(member.value) {
+    stage_.name = name;
+    stage_.place = member.key;
+    context_.path = "stage." + toml_key(name);
+    context_.place = member.key;
+    context_.complete = scope.complete;
+  }
+
+  std::optional<RecipeStage> read() {
+    if (!table_.is_table()) {
+      diagnostics_.error(table_.place, fmt::format("{} must be a table, but this is {}", context_.path, type_name(table_.type)));
+      return std::nullopt;
+    }
+    if (!read_verb()) return std::nullopt;
+    stage_.text = Value::table();
+    stage_.text.place = table_.place;
+    read_parameters();
+    copy("do");
+    read_inputs();
+    read_seed();
+    read_arms();
+    read_model();
+    return std::move(stage_);
+  }
+
+ private:
+  void copy(const std::string& key) {
+    const auto found = table_.members.find(key);
+    if (found != table_.members.end()) stage_.text.set(key, found->second.value, found->second.key);
+  }
+
+  bool read_verb() {
+    const Value* verb = table_.find("do");
+    const auto names = scope_.catalog.verb_names();
+    if (verb == nullptr) {
+      diagnostics_.error(context_.place, fmt::format("{} needs `do`: what the stage does", context_.path), "",
+                         "verbs: " + join(names, ", "));
+      return false;
+    }
+    if (!verb->is_text()) {
+      diagnostics_.error(verb->place,
+                         fmt::format("`do` in {} must be text, but this is {}", context_.path, type_name(verb->type)));
+      return false;
+    }
+    stage_.verb = scope_.catalog.verb(verb->text);
+    if (stage_.verb == nullptr) {
+      diagnostics_.error(verb->place, fmt::format("unknown verb `{}` in {}", verb->text, context_.path),
+                         did_you_mean(verb->text, names), "verbs: " + join(names, ", "));
+      return false;
+    }
+    context_.label = verb->text;
+    context_.all_keys = "all keys: moiety plugins info " + verb->text;
+    context_.default_of = "default of " + verb->text;
+    return true;
+  }
+
+  void read_parameters() {
+    auto declared = stage_.verb->parameters;
+    std::set<std::string> own;
+    for (const auto& parameter : declared) own.insert(split(parameter.name, '.').front());
+    std::set<std::string> common;
+    for (auto& parameter : common_parameters()) {
+      if (own.count(parameter.name) == 0) common.insert(parameter.name);
+    }
+    context_.also = common;
+    context_.also.insert({"do", "seed"});
+    if (stage_.verb->measures) context_.also.insert("arms");
+    if (stage_.verb->leaves == "model") context_.also.insert("model");
+    for (const auto& input : stage_.verb->inputs) context_.also.insert(input.name);
+    context_.optional_tables = stage_.verb->optional_tables();
+    Checker checker(scope_.catalog, diagnostics_);
+    CheckedTable checked = checker.check(table_, declared, context_);
+    stage_.config = std::move(checked.config);
+    stage_.components = std::move(checked.components);
+    for (auto& [key, member] : checked.text.members) stage_.text.members[key] = std::move(member);
+
+    Value part = Value::table();
+    std::vector<ParameterDeclaration> common_declared;
+    for (auto& parameter : common_parameters()) {
+      if (common.count(parameter.name) == 0) continue;
+      const auto found = table_.members.find(parameter.name);
+      if (found != table_.members.end()) part.members.insert(*found);
+      common_declared.push_back(parameter);
+    }
+    TableContext context = context_;
+    context.default_of = default_of_stages;
+    CheckedTable general = checker.check(part, common_declared, context);
+    for (auto& [key, member] : general.text.members) stage_.text.members[key] = std::move(member);
+    const nlohmann::json& read = general.config;
+    const auto setting = [&](const char* key) {
+      return read.contains(key) ? read[key] : stage_.config.value(key, nlohmann::json());
+    };
+    if (setting("threads").is_number_integer()) stage_.threads = setting("threads").get<int>();
+    if (setting("device").is_string()) stage_.device = setting("device").get<std::string>();
+    if (setting("dtype").is_string()) stage_.dtype = setting("dtype").get<std::string>();
+    read_task();
+  }
+
+  void read_task() {
+    const auto task = stage_.config.find("task");
+    if (task == stage_.config.end() || !task->is_string()) return;
+    Value& text = *stage_.text.find("task");
+    stage_.task = with_version("task", task->get<std::string>(), text.place, scope_.options.tasks, diagnostics_);
+    *task = stage_.task;
+    text.text = stage_.task;
+  }
+
+  void read_inputs() {
+    const Value* stages = scope_.root.find("stage");
+    std::vector<std::string> names;
+    for (const auto& [key, member] : stages->members) {
+      if (key != stage_.name) names.push_back(key);
+    }
+    for (const auto& input : stage_.verb->inputs) {
+      const Value* value = table_.find(input.name);
+      if (value == nullptr) {
+        if (input.required && scope_.complete) {
+          diagnostics_.error(context_.place, fmt::format("{} needs `{}`: the stage it reads", context_.in(), input.name), "",
+                             context_.all_keys);
+        }
+        continue;
+      }
+      copy(input.name);
+      const bool list = value->is(Value::Type::array);
+      if (list && !input.list) {
+        diagnostics_.error(value->place, fmt::format("`{}` in {} names one stage, not a list", input.name, context_.in()));
+        continue;
+      }
+      if (list && value->items.empty()) {
+        diagnostics_.error(value->place, fmt::format("`{}` in {} is an empty list", input.name, context_.in()));
+        continue;
+      }
+      std::vector<std::string> read;
+      const std::vector<Value> single = {*value};
+      for (const Value& item : list ? value->items : single) {
+        if (!item.is_text()) {
+          diagnostics_.error(item.place, fmt::format("`{}` in {} must be the name of a stage, but this is {}", input.name,
+                                                     context_.in(), type_name(item.type)));
+        } else if (item.text.find('@') != std::string::npos) {
+          diagnostics_.error(
+              item.place, fmt::format("`{}` in {}: snapshots of a stage (`stage@10%`) are not known in this version", input.name,
+                                      context_.in()));
+        } else if (stages->find(item.text) == nullptr) {
+          diagnostics_.error(item.place, fmt::format("unknown stage `{}` for `{}` in {}", item.text, input.name, context_.in()),
+                             did_you_mean(item.text, names));
+        } else {
+          read.push_back(item.text);
+        }
+      }
+      if (!read.empty()) stage_.inputs.emplace_back(input.name, std::move(read));
+    }
+  }
+
+  std::vector<std::int64_t> seeds_of(const std::string& key, const Value& value) {
+    std::vector<std::int64_t> seeds;
+    const std::vector<Value> single = {value};
+    for (const Value& item : value.is(Value::Type::array) ? value.items : single) {
+      if (!item.is(Value::Type::integer) || item.integer < 0) {
+        diagnostics_.error(item.place, fmt::format("`{}` in {} must be a number from 0 on, a list of them, or a table of {}", key,
+                                                   context_.in(), join(seed_purposes(), ", ")));
+        return {};
+      }
+      seeds.push_back(item.integer);
+    }
+    if (seeds.empty()) diagnostics_.error(value.place, fmt::format("`{}` in {} is an empty list", key, context_.in()));
+    return seeds;
+  }
+
+  void read_seed() {
+    const Value* seed = table_.find("seed");
+    if (seed == nullptr) return;
+    copy("seed");
+    if (!seed->is_table()) {
+      const auto seeds = seeds_of("seed", *seed);
+      if (seeds.empty()) return;
+      for (const auto& purpose : seed_purposes()) stage_.seed.purposes[purpose] = seeds;
+      return;
+    }
+    TableContext context = context_;
+    context.path += ".seed";
+    context.all_keys.clear();
+    for (const auto& [key, member] : seed->members) {
+      if (std::find(seed_purposes().begin(), seed_purposes().end(), key) == seed_purposes().end()) {
+        diagnostics_.error(member.key, fmt::format("unknown key `{}` in {}", key, context.in()),
+                           did_you_mean(key, seed_purposes()), "purposes: " + join(seed_purposes(), ", "));
+        continue;
+      }
+      const auto seeds = seeds_of("seed." + key, member.value);
+      if (!seeds.empty()) stage_.seed.purposes[key] = seeds;
+    }
+  }
+
+  void read_arms() {
+    const Value* arms = table_.find("arms");
+    if (arms == nullptr || !stage_.verb->measures) return;
+    copy("arms");
+    const std::vector<Value> single = {*arms};
+    for (const Value& item : arms->is(Value::Type::array) ? arms->items : single) {
+      if (!item.is_text()) {
+        diagnostics_.error(
+            item.place, fmt::format("`arms` in {} must be a list of arms, but this is {}", context_.in(), type_name(item.type)));
+      } else if (std::find(scope_.arm_names.begin(), scope_.arm_names.end(), item.text) == scope_.arm_names.end()) {
+        diagnostics_.error(item.place, fmt::format("unknown arm `{}` in {}", item.text, context_.in()),
+                           did_you_mean(item.text, scope_.arm_names));
+      }
+    }
+  }
+
+  void read_model() {
+    const auto own = table_.members.find("model");
+    const bool written = own != table_.members.end() && stage_.verb->leaves == "model";
+    if (written) copy("model");
+    if (!stage_.inputs.empty() || stage_.verb->leaves != "model") {
+      if (written) {
+        diagnostics_.error(own->second.key, fmt::format("`model` in {} describes a fresh model, but this stage reads `{}`",
+                                                        context_.in(), stage_.inputs.front().second.front()));
+      }
+      return;
+    }
+    const bool reads = std::any_of(stage_.verb->inputs.begin(), stage_.verb->inputs.end(), [&](const InputDeclaration& input) {
+      return input.required || table_.find(input.name) != nullptr;
+    });
+    if (reads) return;  // it should read one: that error was told
+    const auto found = scope_.root.members.find("model");
+    if (found == scope_.root.members.end() && !written) {
+      if (scope_.complete)
+        diagnostics_.error(context_.place,
+                           fmt::format("{} starts from a fresh model, so the recipe needs [model]", context_.in()));
+      return;
+    }
+    Value model = found != scope_.root.members.end() ? found->second.value : Value::table();
+    if (written) merge(model, own->second.value);
+    stage_.model = resolve_model(model, found != scope_.root.members.end() ? found->second.key : own->second.key, scope_).config;
+  }
+
+  const StageScope& scope_;
+  Diagnostics& diagnostics_;
+  const Value& table_;
+  RecipeStage stage_;
+  TableContext context_;
+};
+
+}  // namespace
+
+std::string with_version(const std::string& what, const std::string& use, const Place& place,
+                         const std::map<std::string, int>& known, Diagnostics& diagnostics) {
+  if (known.empty()) return use;
+  const std::string name = use.substr(0, use.find('@'));
+  const auto found = known.find(name);
+  if (found == known.end()) {
+    std::vector<std::string> names;
+    for (const auto& [other, version] : known) names.push_back(other);
+    diagnostics.error(place, fmt::format("unknown {} `{}`", what, use), did_you_mean(name, names),
+                      fmt::format("known: {}", join(names, ", ")));
+    return use;
+  }
+  const std::string newest = name + "@" + std::to_string(found->second);
+  if (name != use && use != newest) {
+    diagnostics.error(place, fmt::format("{} `{}`: there is no such version; the newest is {}", what, use, newest));
+  }
+  return newest;
+}
+
+CheckedTable resolve_model(const Value& model, const Place& place, const StageScope& scope) {
+  if (!model.is_table()) {
+    scope.diagnostics.error(model.place, fmt::format("[model] is a table, but this is {}", type_name(model.type)));
+    return {};
+  }
+  TableContext context;
+  context.path = "model";
+  context.place = place;
+  context.default_of = "default of [model]";
+  context.all_keys = "all keys: moiety plugins info model";
+  context.complete = scope.complete;
+  return Checker(scope.catalog, scope.diagnostics).check(model, scope.catalog.model, context);
+}
+
+std::optional<RecipeStage> resolve_stage(const std::string& name, const StageScope& scope) {
+  const Value* stages = scope.root.find("stage");
+  const auto found = stages->members.find(name);
+  if (found == stages->members.end()) return std::nullopt;
+  return StageReader(name, found->second, scope).read();
+}
+
+namespace {
+
+class Graph {
+ public:
+  Graph(const StageScope& scope, ArmStages& result) : scope_(scope), result_(result) {}
+
+  void visit(const std::string& name) {
+    if (result_.reached.count(name) != 0) return;
+    result_.reached.insert(name);
+    path_.push_back(name);
+    auto stage = resolve_stage(name, scope_);
+    if (!stage) {
+      result_.broken = true;
+    } else {
+      for (const auto& [input, read] : stage->inputs) {
+        for (const auto& next : read) {
+          if (std::find(path_.begin(), path_.end(), next) != path_.end()) {
+            circle(next, *stage, input);
+          } else {
+            visit(next);
+          }
+        }
+      }
+      for (const auto& input : stage->verb->inputs) {
+        const bool read =
+            std::any_of(stage->inputs.begin(), stage->inputs.end(), [&](const auto& one) { return one.first == input.name; });
+        if (input.required && !read) result_.broken = true;
+      }
+      inherit_task(*stage);
+      check_measures(*stage);
+      result_.stages.push_back(std::move(*stage));
+    }
+    path_.pop_back();
+  }
+
+ private:
+  void circle(const std::string& name, const RecipeStage& stage, const std::string& input) {
+    result_.broken = true;
+    std::vector<std::string> way(std::find(path_.begin(), path_.end(), name), path_.end());
+    // The same circle is met from each of its stages in other arms: one message, told from its smallest name on.
+    std::rotate(way.begin(), std::min_element(way.begin(), way.end()), way.end());
+    way.push_back(way.front());
+    const Value* value = stage.text.find(input);
+    scope_.diagnostics.error(value != nullptr ? value->place : stage.place,
+                             "stages read each other in a circle: " + join(way, " reads "));
+  }
+
+  /// A stage that measures a task and does not name it measures the task of the model it reads.
+  void inherit_task(RecipeStage& stage) {
+    if (!stage.task.empty() || !stage.verb->uses_task(stage.config)) return;
+    for (const auto& [input, read] : stage.inputs) {
+      for (const auto& name : read) {
+        const auto source = std::find_if(result_.stages.begin(), result_.stages.end(),
+                                         [&](const RecipeStage& other) { return other.name == name; });
+        if (source != result_.stages.end() && stage.task.empty()) stage.task = source->task;
+      }
+    }
+    if (stage.task.empty() && !result_.broken) {
+      scope_.diagnostics.error(stage.place, fmt::format("stage.{} ({}) measures a task, but none of the stages it reads has one",
+                                                        stage.name, stage.verb->name));
+    }
+  }
+
+  void check_measures(const RecipeStage& stage) {
+    if (!stage.verb->measures || stage.verb->metrics.empty()) return;
+    std::vector<std::string> keys;
+    for (const auto& metric : stage.verb->metrics) {
+      if (metric.exists(stage.config) || stage.text.find(metric.when) != nullptr) return;
+      if (std::find(keys.begin(), keys.end(), metric.when) == keys.end()) keys.push_back(metric.when);
+    }
+    // A key with an error in it was written all the same.
+    const Value* stages = scope_.root.find("stage");
+    for (const auto& key : keys) {
+      if (stages->find(stage.name)->find(key) != nullptr) return;
+    }
+    std::string text;
+    for (std::size_t i = 0; i < keys.size(); ++i) text += (i == 0 ? "`" : i + 1 == keys.size() ? " or `" : ", `") + keys[i] + "`";
+    scope_.diagnostics.error(stage.place,
+                             fmt::format("stage.{} ({}) measures nothing: it needs {}", stage.name, stage.verb->name, text));
+  }
+
+  const StageScope& scope_;
+  ArmStages& result_;
+  std::vector<std::string> path_;
+};
+
+}  // namespace
+
+ArmStages resolve_stages(const std::string& arm, const Place& arm_place, const StageScope& scope) {
+  ArmStages result;
+  const Value* stages = scope.root.find("stage");
+  Graph graph(scope, result);
+  bool measures = false;
+  for (const auto* entry : stages->in_written_order()) {
+    const auto& [name, member] = *entry;
+    const Value* verb_name = member.value.find("do");
+    const VerbDeclaration* verb = verb_name != nullptr && verb_name->is_text() ? scope.catalog.verb(verb_name->text) : nullptr;
+    if (verb == nullptr) {
+      // Whether it measures is unknown: its error is told once it is read.
+      resolve_stage(name, scope);
+      result.broken = true;
+      continue;
+    }
+    if (!verb->measures) continue;
+    if (const Value* arms = member.value.find("arms")) {
+      const std::vector<Value> single = {*arms};
+      const auto& list = arms->is(Value::Type::array) ? arms->items : single;
+      if (std::none_of(list.begin(), list.end(), [&](const Value& item) { return item.text == arm; })) continue;
+    }
+    measures = true;
+    graph.visit(name);
+  }
+  if (!measures && !result.broken) {
+    scope.diagnostics.error(arm_place,
+                            fmt::format("arm `{}` measures nothing: it has no stage that does `evaluate` or the like", arm));
+  }
+  return result;
+}
+
+}  // namespace moiety::host
