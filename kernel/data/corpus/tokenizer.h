@@ -26,7 +26,9 @@ class Tokenizer {
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
 
+  /// Remembers words: not for two threads at once.
   std::vector<std::uint16_t> encode(std::string_view text) const;
+  /// decode(encode(text)) = text for every valid UTF-8 without U+2581. Control tokens stand for nothing.
   std::string decode(const std::vector<std::uint16_t>& tokens) const;
 
   /// Bytes of the model file.

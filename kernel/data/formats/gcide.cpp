@@ -10,10 +10,18 @@
 namespace moiety::data {
 namespace {
 
-/// "[1913 Webster]", "[PJC]", "[1913 Webster +PJC]": which edition an entry comes from.
+/// "[1913 Webster]", "[PJC]", "[1913 Webster +PJC]": which editions an entry comes from. "[AS. l[=a]ng]" is an etymology.
 bool is_source_tag(std::string_view inside) {
-  constexpr std::array<std::string_view, 9> sources = {"1913 Webster", "PJC", "WordNet 1.5", "Webster 1913 Suppl.", "AS", "RH", "Century Dict. 1906", "RP", "HC"};
-  return std::any_of(sources.begin(), sources.end(), [&](auto source) { return inside.substr(0, source.size()) == source; });
+  constexpr std::array<std::string_view, 10> sources = {"1913 Webster", "PJC", "WordNet 1.5", "Webster 1913 Suppl", "AS", "RHUD", "RH", "Century Dict. 1906", "RP", "HC"};
+  bool any = false;
+  for (;;) {
+    inside.remove_prefix(std::min(inside.find_first_not_of(" +.\n"), inside.size()));
+    if (inside.empty()) return any;
+    const auto source = std::find_if(sources.begin(), sources.end(), [&](auto name) { return inside.substr(0, name.size()) == name; });
+    if (source == sources.end()) return false;
+    inside.remove_prefix(source->size());
+    any = true;
+  }
 }
 
 std::string without_marks(std::string_view entry) {
@@ -32,13 +40,22 @@ std::string without_marks(std::string_view entry) {
   return text;
 }
 
-/// "Word \Pro*nun"ci*a`tion\, n." → "Word, n."
+/// Length of " (w[^u]rk)" at the start of `text`; 0 when there is none. A field of knowledge, "(Zool.)", has no such marks.
+std::size_t phonetic_spelling(std::string_view text) {
+  constexpr std::size_t longest = 80;
+  if (text.substr(0, 2) != " (") return 0;
+  const std::size_t close = text.substr(0, longest).find(')');
+  if (close == std::string_view::npos || text.substr(0, close).find_first_of("[\"`*'\n") == std::string_view::npos) return 0;
+  return close + 1;
+}
+
+/// "Work \Work\ (w[^u]rk), v. t." → "Work, v. t."
 std::string without_pronunciation(std::string text) {
   const std::size_t open = text.find('\\');
   const std::size_t close = open == std::string::npos ? open : text.find('\\', open + 1);
-  const std::size_t line = text.find('\n');
-  if (close == std::string::npos || line < close) return text;
+  if (close == std::string::npos || text.find('\n') < close) return text;
   std::size_t end = close + 1;
+  end += phonetic_spelling(std::string_view(text).substr(end));
   if (end < text.size() && text[end] == ',') ++end;
   std::size_t begin = open;
   while (begin > 0 && text[begin - 1] == ' ') --begin;
@@ -70,8 +87,9 @@ Result<std::vector<Entry>> extract(const std::string& path, const Files& files) 
   if (!texts) return pass(texts);
   std::vector<Entry> entries;
   for (const auto& raw : *texts) {
-    std::string text = one_line(without_pronunciation(without_marks(raw)));
+    std::string text = without_pronunciation(without_marks(raw));
     erase_all(text, "(?)");
+    text = one_line(text);
     auto labels = fields_of_knowledge(text);
     entries.push_back({std::move(text), std::move(labels), {}});
   }

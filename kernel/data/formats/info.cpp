@@ -1,4 +1,6 @@
 // GNU info files: nodes between U+001F lines; menus, indices, underlines and navigation go, prose is unwrapped.
+#include <algorithm>
+
 #include "kernel/data/formats/format.h"
 #include "kernel/data/text/clean.h"
 #include "kernel/data/text/unicode.h"
@@ -23,27 +25,31 @@ bool is_underline(std::string_view line) { return line.size() >= 3 && line.find_
 /// "* Node::   description" or "* Text: Node.": an item of a menu
 bool is_menu_item(std::string_view line) { return starts_with(line, "* ") && line.find("::") != std::string_view::npos; }
 
-/// "*note Target::" and "*note text: Target." → "see Target", "see text: Target."
+/// Texinfo's three references: "*Note X::" begins a sentence → "See X"; "(*note X::)" → "(see X)"; "*note X::" elsewhere → "X".
+std::string_view introduction(std::string_view text, std::size_t star) {
+  if (text[star + 1] == 'N') return "See ";
+  return star > 0 && text[star - 1] == '(' ? "see " : "";
+}
+
 std::string plain_references(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   for (std::size_t i = 0; i < text.size();) {
-    const std::size_t at = text.find("ote", i);
-    const bool note = at != std::string_view::npos && at >= 2 && text[at - 2] == '*' && (text[at - 1] == 'n' || text[at - 1] == 'N');
-    if (!note) {
-      const std::size_t end = at == std::string_view::npos ? text.size() : at + 3;
-      out += text.substr(i, end - i);
-      i = end;
+    const std::size_t star = text.find('*', i);
+    out += text.substr(i, star - i);
+    if (star == std::string_view::npos) break;
+    const auto word = text.substr(star, 5);
+    if (word != "*note" && word != "*Note") {
+      out += '*';
+      i = star + 1;
       continue;
     }
-    out += text.substr(i, at - 2 - i);
-    out += "see";
-    const std::size_t colons = text.find("::", at);
-    const std::size_t colon = text.find(':', at);
-    const bool bare = colons != std::string_view::npos && colon == colons;
-    const std::size_t end = bare ? colons : at + 3;
-    out += text.substr(at + 3, end - at - 3);
-    i = bare ? end + 2 : end;
+    out += introduction(text, star);
+    const std::size_t target = std::min(text.find_first_not_of(" \n", star + 5), text.size());
+    const std::size_t colon = text.find(':', target);
+    const bool bare = colon != std::string_view::npos && text.substr(colon, 2) == "::";
+    out += text.substr(target, colon - target);
+    i = colon == std::string_view::npos ? text.size() : colon + (bare ? 2 : 0);
   }
   return out;
 }

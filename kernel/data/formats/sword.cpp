@@ -1,5 +1,6 @@
 // Modules of the SWORD project (zText, zCom): compressed blocks (.?zz), their index (.?zs: offset, compressed size, size) and the verse
 // table (.?zv: block, offset in it, length), all little-endian; the text carries OSIS tags.
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <set>
@@ -54,16 +55,18 @@ Result<std::vector<std::string>> read_blocks(std::string_view index, std::string
   return blocks;
 }
 
-bool is_break(std::string_view tag) {
-  constexpr std::array<std::string_view, 8> breaks = {"div", "chapter", "p", "lb", "milestone", "title", "l", "lg"};
+enum class Break { none, line, paragraph };
+
+Break break_of(std::string_view tag) {
+  constexpr std::array<std::string_view, 2> lines = {"l", "lb"};
+  constexpr std::array<std::string_view, 6> paragraphs = {"div", "chapter", "p", "milestone", "title", "lg"};
+  if (!tag.empty() && tag.front() == '/') tag.remove_prefix(1);
   const auto name = tag.substr(0, tag.find_first_of(" \t\n/>"));
-  for (const auto candidate : breaks) {
-    if (name == candidate) return true;
-  }
-  return false;
+  if (std::find(lines.begin(), lines.end(), name) != lines.end()) return Break::line;
+  return std::find(paragraphs.begin(), paragraphs.end(), name) != paragraphs.end() ? Break::paragraph : Break::none;
 }
 
-/// Notes go with their text, tags that end a line become one, all others vanish.
+/// Notes go with their text, tags that end a line or paragraph become that, all others vanish.
 std::string without_tags(std::string_view text) {
   std::string out;
   out.reserve(text.size());
@@ -79,30 +82,35 @@ std::string without_tags(std::string_view text) {
     if (note && tag.back() != '/') {
       const std::size_t end = text.find("</note>", i);
       if (end != std::string_view::npos) i = end + 7;
-    } else if (is_break(tag)) {
-      out += '\n';
+      out += ' ';  // the space after a word often stands inside its note
+    } else if (const Break kind = break_of(tag); kind != Break::none) {
+      out += kind == Break::line ? "\n" : "\n\n";
     }
   }
   return decode_entities(out);
 }
 
-/// Single spaces, none before punctuation, line breaks kept.
+/// Single spaces, none before punctuation or at line ends; an empty line only where a paragraph ends.
 std::string tidy(std::string_view text) {
-  constexpr std::string_view closing = ",.;:?!";
+  constexpr std::string_view closing = ",.;:?!\n";
   std::string out;
   out.reserve(text.size());
-  for (const char c : text) {
-    const bool space = c == ' ' || c == '\t';
-    const bool after_space = !out.empty() && (out.back() == ' ' || out.back() == '\n');
-    if (space && after_space) continue;
-    if (!out.empty() && out.back() == ' ' && (c == '\n' || closing.find(c) != std::string_view::npos)) out.pop_back();
-    out.push_back(space ? ' ' : c);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i] == '\t' ? ' ' : text[i];
+    const bool after_gap = !out.empty() && (out.back() == ' ' || out.back() == '\n');
+    if (c == ' ' && after_gap) continue;
+    if (!out.empty() && out.back() == ' ' && closing.find(c) != std::string_view::npos) out.pop_back();
+    // "</l><l>": two ends of a line are one, unless a paragraph ends ("\n\n" at once)
+    const bool paragraph = c == '\n' && i + 1 < text.size() && text[i + 1] == '\n';
+    if (c == '\n' && !paragraph && !out.empty() && out.back() == '\n') continue;
+    out.push_back(c);
   }
   return out;
 }
 
 void append_verse(std::string& text, std::string verse) {
-  if (!text.empty() && text.back() != '\n' && !verse.empty() && verse.front() != '\n') text += ' ';
+  const bool joined = !text.empty() && text.back() != '\n' && text.back() != ' ';
+  if (joined && !verse.empty() && verse.front() != '\n' && verse.front() != ' ') text += ' ';
   const bool is_long = verse.size() > kLongVerse;
   text += verse;
   if (is_long) text += "\n\n";

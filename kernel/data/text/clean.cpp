@@ -48,16 +48,19 @@ bool starts_list_item(std::string_view line) {
   return bullet && (line[1] == ' ' || (mark && line.size() > 2 && line[2] == ' '));
 }
 
-bool is_tabular(std::string_view line) {
-  line.remove_prefix(indent(line));
-  return !line.empty() && (line[0] == '|' || line[0] == '+' || trim(line).find("   ") != std::string_view::npos);
+/// Tables, and command lines ("$ make \\"), which must not be joined.
+bool has_layout(std::string_view line) {
+  line = trim(line);
+  if (line.empty()) return false;
+  const bool table = line[0] == '|' || line[0] == '+' || line.find("   ") != std::string_view::npos;
+  return table || line.substr(0, 2) == "$ " || line.back() == '\\';
 }
 
 std::string unwrap_block(std::string_view block) {
   const auto lines = split_lines(block);
   const auto long_lines = std::count_if(lines.begin(), lines.end() - 1, [](auto line) { return line.size() > kLongLine; });
   const bool wrapped = lines.size() > 1 && 10 * static_cast<std::size_t>(long_lines) >= 7 * (lines.size() - 1) &&
-                       std::none_of(lines.begin(), lines.end(), is_tabular);
+                       std::none_of(lines.begin(), lines.end(), has_layout);
   if (!wrapped) return std::string(block);
   std::string joined;
   joined.reserve(block.size());
