@@ -89,13 +89,14 @@ Result<Environment> environment(Database& database, const ArmRuns& arm) {
         !status) {
       return pass(status);
     }
-    if (auto status = database.each(
-            "SELECT kind, name, version, build_id FROM run_stage JOIN stage_plugin ON stage_plugin.stage = run_stage.stage "
-            "JOIN plugin ON plugin.key = stage_plugin.plugin WHERE run_stage.run = ?",
-            {run.number},
-            [&](const Query& row) {
-              out[fmt::format("the build of {}/{}@{}", row.text(0), row.text(1), row.text(2))].insert(row.text(3));
-            });
+    if (auto status =
+            database.each("SELECT kind, plugin.name, version, build_id FROM run_stage JOIN stage_plugin ON stage_plugin.stage = "
+                          "run_stage.stage "
+                          "JOIN plugin ON plugin.key = stage_plugin.plugin WHERE run_stage.run = ?",
+                          {run.number},
+                          [&](const Query& row) {
+                            out[fmt::format("the build of {}/{}@{}", row.text(0), row.text(1), row.text(2))].insert(row.text(3));
+                          });
         !status) {
       return pass(status);
     }

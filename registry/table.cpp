@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "kernel/base/text.h"
 
@@ -39,6 +40,12 @@ std::vector<std::string> unique_names(const std::vector<std::string>& header) {
   return out;
 }
 
+bool reads_as_number(const std::string& text) {
+  char* end = nullptr;
+  (void)std::strtod(text.c_str(), &end);
+  return end != text.c_str() && *end == '\0';
+}
+
 }  // namespace
 
 Cell Cell::empty() { return {}; }
@@ -60,7 +67,7 @@ std::string json_text(const nlohmann::ordered_json& document) {
 std::string csv_cell(const std::string& text, bool is_number) {
   std::string out = printable(text);
   // A spreadsheet would run such a cell as a formula.
-  if (!is_number && !out.empty() && std::string_view("=+-@").find(out.front()) != std::string_view::npos)
+  if (!is_number && !reads_as_number(out) && !out.empty() && std::string_view("=+-@").find(out.front()) != std::string_view::npos)
     out.insert(out.begin(), '\'');
   if (out.find_first_of("\",\n\r") == std::string::npos) return out;
   std::string quoted = "\"";
