@@ -32,15 +32,26 @@ double quantile_of_sorted(const std::vector<double>& sorted, double p) {
 Interval bootstrap_t(const std::vector<double>& values, const Summary& summary, double confidence) {
   const auto n = values.size();
   const double root = std::sqrt(static_cast<double>(n));
+  const auto count = static_cast<double>(n);
   std::mt19937_64 engine(bootstrap_seed);
   std::vector<double> t;
   t.reserve(bootstrap_draws);
-  std::vector<double> sample(n);
+  // Around the mean and in units of the deviation, sums of squares neither lose digits nor overflow: two sums a draw are enough.
+  std::vector<double> centred(values);
+  for (auto& value : centred) value = (value - summary.mean) / summary.sd;
   while (t.size() < bootstrap_draws) {
-    // Not std::uniform_int_distribution, whose draws differ between standard libraries; the bias of the remainder is 1e-17.
-    for (auto& value : sample) value = values[engine() % n];
-    const Summary drawn = summarise(sample);
-    if (drawn.sd > 0) t.push_back((drawn.mean - summary.mean) / (drawn.sd / root));
+    double sum = 0;
+    double squares = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      // Not std::uniform_int_distribution, whose draws differ between standard libraries; n is far below 2^32, so no index is
+      // favoured measurably.
+      const double value = centred[((engine() >> 32U) * n) >> 32U];
+      sum += value;
+      squares += value * value;
+    }
+    const double variance = (squares - sum * sum / count) / (count - 1);
+    // A draw of one value only, up to rounding, has no t.
+    if (variance > 1e-18) t.push_back(sum / count / (std::sqrt(variance) / root));
   }
   std::sort(t.begin(), t.end());
   const double tail = (1 - confidence) / 2;
@@ -139,7 +150,8 @@ std::optional<Interval> mean_interval(const std::vector<double>& values, double 
   if (std::all_of(values.begin(), values.end(), [&](double value) { return value == values.front(); })) {
     return Interval{values.front(), values.front(), values.front(), summary.n, summary.n < bootstrap_from ? "t" : "bootstrap-t"};
   }
-  if (summary.n >= bootstrap_from) return bootstrap_t(values, summary, confidence);
+  // A deviation beyond a double's range (a perplexity of 1e200) leaves Student's interval without ends, which decides nothing.
+  if (summary.n >= bootstrap_from && summary.sd > 0 && std::isfinite(summary.sd)) return bootstrap_t(values, summary, confidence);
   const double half = student_t_quantile((1 + confidence) / 2, summary.n - 1) * summary.sd / std::sqrt(summary.n);
   return Interval{summary.mean, summary.mean - half, summary.mean + half, summary.n, "t"};
 }

@@ -98,6 +98,18 @@ TEST(Statistics, equal_values_have_an_interval_without_width) {
   }
 }
 
+TEST(Statistics, values_beyond_any_deviation_decide_nothing_and_end) {
+  for (const int n : {5, 30}) {
+    std::vector<double> values(static_cast<std::size_t>(n), 1.0);
+    values[0] = 1e200;
+    const auto interval = mean_interval(values, 0.95);
+    ASSERT_TRUE(interval);
+    EXPECT_TRUE(std::isinf(interval->high));
+    Statement statement;
+    EXPECT_EQ(decide(values, statement, 0.95).verdict, Verdict::undecided);
+  }
+}
+
 TEST(Statistics, T40_holm_steps_down) {
   const auto adjusted = holm({0.01, 0.04, 0.03, 0.005});
   EXPECT_THAT(adjusted, testing::ElementsAre(DoubleNear(0.03, 1e-12), DoubleNear(0.06, 1e-12), DoubleNear(0.06, 1e-12),
