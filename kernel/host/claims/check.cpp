@@ -233,6 +233,7 @@ class ClaimReader {
       term.stage = found[0]->name;
       return found[0];
     }
+    if (names.empty()) return nullptr;  // an arm that measures nothing is told where it is written
     if (found.empty()) {
       const std::vector<std::string> list(names.begin(), names.end());
       error(term.begin, term.end, fmt::format("no measuring stage of arm `{}` has a metric `{}`", arm.name, term.name),

@@ -63,7 +63,7 @@ class Parser {
     if (text_.substr(at_, 1) == "%") {
       result.unit = Margin::Unit::percent;
       ++at_;
-    } else if (word_ahead("pp")) {
+    } else if (points_ahead()) {
       result.unit = Margin::Unit::points;
       at_ += 2;
     }
@@ -92,6 +92,10 @@ class Parser {
     if (text_.substr(at_, word.size()) != word) return false;
     const std::size_t end = at_ + word.size();
     return end >= text_.size() || !(letter(text_[end]) || digit(text_[end]) || text_[end] == '.' || text_[end] == '(');
+  }
+
+  bool points_ahead() const {
+    return text_.substr(at_, 2) == "pp" && (at_ + 2 >= text_.size() || !(letter(text_[at_ + 2]) || digit(text_[at_ + 2])));
   }
 
   std::string take_relation() {
@@ -242,7 +246,7 @@ class Parser {
     if (digit(c)) {
       const auto value = number();
       if (!value) return nullptr;
-      if (text_.substr(at_, 1) == "%" || word_ahead("pp")) {
+      if (text_.substr(at_, 1) == "%" || points_ahead()) {
         problem(begin, at_ + 1, "`%` and `pp` stand only behind `by`, `within` and `in`");
         return nullptr;
       }

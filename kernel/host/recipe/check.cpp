@@ -73,7 +73,8 @@ void Checker::check_group(const Value* written, const Group& group, const TableC
     const Value* value = written != nullptr ? written->find(key) : nullptr;
     if (value == nullptr && parameter->required) {
       if (context.complete)
-        tell(context, context.place, fmt::format("{} needs `{}`", context.in(), key), parameter->doc, context.all_keys);
+        tell(context, context.place, fmt::format("{} needs `{}`", context.in(), key),
+             parameter->doc.empty() ? "" : fmt::format("`{}`: {}", key, parameter->doc), context.all_keys);
       continue;
     }
     if (value == nullptr && parameter->fallback.is_null()) continue;
@@ -248,6 +249,9 @@ std::optional<Checker::Leaf> Checker::check_value(const std::string& key, const 
       ParameterDeclaration layers = declared;
       layers.type = "integers";
       if (!layers.low) layers.low = 0;
+      if (!value.is(Value::Type::array) && !value.is(Value::Type::integer)) {
+        return wrong_type(key, value, "\"all\", \"last 2\", \"every 2\" or a list of layers", context);
+      }
       leaf = check_list(key, value, layers, context);
     }
   } else if (type == "budget") {
@@ -273,7 +277,10 @@ const ComponentDeclaration* Checker::find_component(const std::string& key, cons
   std::string kind = declared.kind;
   std::replace(kind.begin(), kind.end(), '_', ' ');
   if (!use.is_text()) {
-    wrong_type("use", use, "text: the name of a " + kind, context);
+    TableContext inside = context;
+    inside.path += "." + toml_key(key);
+    inside.label.clear();
+    wrong_type("use", use, "text: the name of a " + kind, inside);
     return nullptr;
   }
   if (const auto* component = catalog_.component(declared.kind, use.text)) return component;

@@ -8,6 +8,7 @@
 #ifndef MOIETY_KERNEL_HOST_RECIPE_DIAGNOSTICS_H_
 #define MOIETY_KERNEL_HOST_RECIPE_DIAGNOSTICS_H_
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,9 @@ class Diagnostics {
              std::vector<std::string> notes = {}) {
     add({place, std::move(message), std::move(suggestion), std::move(reference), std::move(notes), {}});
   }
+  /// What stands there could not be read: further errors about it would only confuse.
+  void spoil(const Place& place) { spoilt_.insert(place); }
+  std::size_t spoilt() const { return spoilt_.size(); }
   bool any() const { return !list_.empty(); }
   std::size_t size() const { return list_.size(); }
   const std::vector<Diagnostic>& list() const { return list_; }
@@ -73,6 +77,7 @@ class Diagnostics {
  private:
   const Sources* sources_;
   std::vector<Diagnostic> list_;
+  std::set<Place> spoilt_;
 };
 
 /// "1st", "2nd", "3rd", "4th".

@@ -68,7 +68,8 @@ class Loader {
       diagnostics_.error(extends->place, "`extends` is a path relative to this file");
       return std::nullopt;
     }
-    auto parent = load((std::filesystem::path(path).parent_path() / written).string(), extends->place, nullptr);
+    auto parent =
+        load((std::filesystem::path(path).parent_path() / written).lexically_normal().string(), extends->place, nullptr);
     if (!parent) return std::nullopt;
     if (unset != nullptr) apply_unset(*parent, *unset);
     recipe->members.erase("extends");

@@ -88,11 +88,13 @@ std::string find_home(const Catalog& catalog, const std::string& key, const std:
   if (in_stage) {
     for (const auto& verb : catalog.verbs) {
       tables.clear();
-      tables_with(catalog, verb.parameters, key, "", 3, tables);
+      tables_with(catalog, verb.parameters, key, "", 0, tables);
       for (const auto& input : verb.inputs) {
         if (input.name == key) tables.emplace_back("");
       }
-      if (verb.name != label && !tables.empty()) return fmt::format("a stage that does `{}`", verb.name);
+      if (verb.name == label || tables.empty()) continue;
+      return (tables[0].empty() ? "" : bracketed("<name>", tables[0]) + " of ") +
+             fmt::format("a stage that does `{}`", verb.name);
     }
     return {};
   }

@@ -58,6 +58,13 @@ std::optional<Place> too_deep(std::string_view text) {
   return std::nullopt;
 }
 
+/// What TOML++ says without its "Error while parsing key-value pair: ".
+std::string in_short(std::string_view description) {
+  const auto colon = description.find(": ");
+  if (description.rfind("Error while", 0) == 0 && colon != std::string_view::npos) description.remove_prefix(colon + 2);
+  return std::string(description);
+}
+
 class Converter {
  public:
   Converter(int source, Diagnostics* diagnostics) : source_(source), diagnostics_(diagnostics) {}
@@ -133,7 +140,7 @@ std::optional<Value> parse_toml(std::string_view text, int source, Diagnostics& 
     return Converter(source, &diagnostics).convert(table, 0);
   } catch (const toml::parse_error& error) {
     Place place{source, static_cast<int>(error.source().begin.line), static_cast<int>(error.source().begin.column), 1};
-    diagnostics.error(place, fmt::format("not valid TOML: {}", error.description()));
+    diagnostics.error(place, "not valid TOML: " + in_short(error.description()));
   }
   return std::nullopt;
 }

@@ -46,6 +46,12 @@ std::size_t weight(const Value& value) {
   return bytes;
 }
 
+/// Tells an error about a reference and drops what would follow from it.
+void refuse(Diagnostics& diagnostics, const Place& place, std::string message, std::string suggestion = {}) {
+  diagnostics.error(place, std::move(message), std::move(suggestion));
+  diagnostics.spoil(place);
+}
+
 bool pastes(const Value& value) {
   return value.is(Value::Type::text) || value.is(Value::Type::boolean) || value.is(Value::Type::integer) ||
          value.is(Value::Type::number);
@@ -64,21 +70,25 @@ bool expand_text(Value& value, const Resolver& resolve, Diagnostics& diagnostics
     }
     const std::size_t end = text.find('}', i);
     if (end == std::string::npos) {
-      diagnostics.error(place, "`${` without its `}`");
+      refuse(diagnostics, place, "`${` without its `}`");
       return false;
     }
     const std::string written = text.substr(i, end + 1 - i);
     Found found = resolve(text.substr(i + 2, end - i - 2), place);
     if (!found.value) {
-      if (!found.later) return false;
+      if (!found.later) {
+        diagnostics.spoil(place);
+        return false;
+      }
       out += written;
     } else if (i == 0 && end + 1 == text.size()) {
       value = std::move(*found.value);
       value.place = place;
       return true;
     } else if (!pastes(*found.value)) {
-      diagnostics.error(place, fmt::format("{} is {}; inside other text only text, numbers and true or false can stand", written,
-                                           type_name(found.value->type)));
+      refuse(diagnostics, place,
+             fmt::format("{} is {}; inside other text only text, numbers and true or false can stand", written,
+                         type_name(found.value->type)));
       return false;
     } else {
       out += pasted(*found.value);
@@ -86,7 +96,7 @@ bool expand_text(Value& value, const Resolver& resolve, Diagnostics& diagnostics
     }
     i = end + 1;
     if (out.size() > most_text_bytes) {
-      diagnostics.error(place, fmt::format("text is longer than {} bytes once its references are replaced", most_text_bytes));
+      refuse(diagnostics, place, fmt::format("text is longer than {} bytes once its references are replaced", most_text_bytes));
       return false;
     }
   }
@@ -151,7 +161,7 @@ class Definitions {
     if (name.rfind("env:", 0) == 0) return environment(name.substr(4), place);
     const auto path = split_path(name);
     if (path.empty()) {
-      diagnostics_.error(place, fmt::format("`${{{}}}` is not a reference: write ${{name}} or ${{stage.NAME.key}}", name));
+      refuse(diagnostics_, place, fmt::format("`${{{}}}` is not a reference: write ${{name}} or ${{stage.NAME.key}}", name));
       return {};
     }
     if (path[0] == "stage" || path[0] == "model") return {std::nullopt, true};
@@ -164,23 +174,25 @@ class Definitions {
     }
     if (++replaced_ > most_replacements) {
       if (replaced_ == most_replacements + 1)
-        diagnostics_.error(place, fmt::format("more than {} references", most_replacements));
+        refuse(diagnostics_, place, fmt::format("more than {} references", most_replacements));
       return {};
     }
     open_.push_back(path[0]);
     Value value = defined->second.value;
+    const std::size_t before = diagnostics_.spoilt();
     walk(value);
     open_.pop_back();
+    if (diagnostics_.spoilt() != before) return {};
     copied_ += weight(value);
     if (copied_ > most_copied) {
       if (!told_)
-        diagnostics_.error(place, fmt::format("definitions grow to more than {} bytes once they are replaced", most_copied));
+        refuse(diagnostics_, place, fmt::format("definitions grow to more than {} bytes once they are replaced", most_copied));
       told_ = true;
       return {};
     }
     const Value* part = value.find_path({path.begin() + 1, path.end()});
     if (part == nullptr) {
-      diagnostics_.error(place, fmt::format("`${{{}}}`: the definition `{}` has no such part", name, path[0]));
+      refuse(diagnostics_, place, fmt::format("`${{{}}}`: the definition `{}` has no such part", name, path[0]));
       return {};
     }
     return {*part, false};
@@ -189,26 +201,25 @@ class Definitions {
   Found unknown(const std::string& name, const std::string& first, const Place& place) {
     const Value* stages = root_.find("stage");
     if (stages != nullptr && stages->find(first) != nullptr) {
-      diagnostics_.error(
-          place,
-          fmt::format("`${{{}}}` is a result of stage `{}`: results of stages are not known in this version", name, first));
+      refuse(diagnostics_, place,
+             fmt::format("`${{{}}}` is a result of stage `{}`: results of stages are not known in this version", name, first));
       return {};
     }
     std::vector<std::string> names;
     for (const auto& [key, member] : table_.members) names.push_back(key);
-    diagnostics_.error(place, fmt::format("`${{{}}}`: nothing named `{}` is defined", name, first), did_you_mean(first, names));
+    refuse(diagnostics_, place, fmt::format("`${{{}}}`: nothing named `{}` is defined", name, first), did_you_mean(first, names));
     return {};
   }
 
   Found environment(const std::string& variable, const Place& place) {
     if (variable.rfind("MOIETY_", 0) != 0) {
-      diagnostics_.error(
-          place, fmt::format("`${{env:{}}}`: only variables MOIETY_… can be read, since their values are recorded", variable));
+      refuse(diagnostics_, place,
+             fmt::format("`${{env:{}}}`: only variables MOIETY_… can be read, since their values are recorded", variable));
       return {};
     }
     const char* value = std::getenv(variable.c_str());
     if (value == nullptr) {
-      diagnostics_.error(place, fmt::format("`${{env:{}}}`: the environment has no {}", variable, variable));
+      refuse(diagnostics_, place, fmt::format("`${{env:{}}}`: the environment has no {}", variable, variable));
       return {};
     }
     auto parsed = parse_argument(value, place);
@@ -260,26 +271,29 @@ class StageReferences {
       if (beside != nullptr) {
         for (const auto& [key, member] : beside->members) names.push_back(key);
       }
-      diagnostics_.error(place, fmt::format("`${{{}}}`: nothing is written at {}", name, name),
-                         path.empty() ? "" : did_you_mean(path.back(), names));
+      refuse(diagnostics_, place, fmt::format("`${{{}}}`: nothing is written at {}", name, name),
+             path.empty() ? "" : did_you_mean(path.back(), names));
       return {};
     }
     if (std::find(open_.begin(), open_.end(), name) != open_.end() || open_.size() > most_nesting) {
-      diagnostics_.error(place, fmt::format("`${{{}}}` goes in a circle", name));
+      refuse(diagnostics_, place, fmt::format("`${{{}}}` goes in a circle", name));
+      for (const auto& open : places_) diagnostics_.spoil(open);
       return {};
     }
     if (++replaced_ > most_replacements) {
-      diagnostics_.error(place, fmt::format("more than {} references", most_replacements));
+      refuse(diagnostics_, place, fmt::format("more than {} references", most_replacements));
       return {};
     }
     open_.push_back(name);
+    places_.push_back(place);
     Value value = *target;
     walk(value);
     value.reference.clear();
     open_.pop_back();
+    places_.pop_back();
     copied_ += weight(value);
     if (copied_ > most_copied) {
-      diagnostics_.error(place, fmt::format("references grow to more than {} bytes once they are replaced", most_copied));
+      refuse(diagnostics_, place, fmt::format("references grow to more than {} bytes once they are replaced", most_copied));
       return {};
     }
     return {std::move(value), false};
@@ -289,6 +303,7 @@ class StageReferences {
   const Value written_;
   Diagnostics& diagnostics_;
   std::vector<std::string> open_;
+  std::vector<Place> places_;
   int replaced_ = 0;
   std::size_t copied_ = 0;
 };

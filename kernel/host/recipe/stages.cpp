@@ -369,14 +369,17 @@ class Graph {
   /// A stage that measures a task and does not name it measures the task of the model it reads.
   void inherit_task(RecipeStage& stage) {
     if (!stage.task.empty() || !stage.verb->uses_task(stage.config)) return;
+    bool excused = stage.verb->needs_task;  // its own `task` is missing or wrong: told already
     for (const auto& [input, read] : stage.inputs) {
       for (const auto& name : read) {
         const auto source = std::find_if(result_.stages.begin(), result_.stages.end(),
                                          [&](const RecipeStage& other) { return other.name == name; });
-        if (source != result_.stages.end() && stage.task.empty()) stage.task = source->task;
+        if (source == result_.stages.end()) continue;
+        if (stage.task.empty()) stage.task = source->task;
+        excused = excused || source->verb->uses_task(source->config);
       }
     }
-    if (stage.task.empty() && !result_.broken) {
+    if (stage.task.empty() && !excused && !result_.broken) {
       scope_.diagnostics.error(stage.place, fmt::format("stage.{} ({}) measures a task, but none of the stages it reads has one",
                                                         stage.name, stage.verb->name));
     }
