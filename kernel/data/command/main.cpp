@@ -30,7 +30,8 @@ constexpr const char* kUsage =
     "\n";
 constexpr const char* kExitCodes =
     "\n"
-    "exit codes: 0 done; 2 unknown corpus or task, wrong file or command line; 3 package not obtainable, disk full or store not writable;\n"
+    "exit codes: 0 done; 2 unknown corpus or task, wrong file or command line; 3 package not obtainable, disk full or store not "
+    "writable;\n"
     "            4 --check-only and something is missing; 130 interrupted\n";
 
 std::string default_store() {
@@ -42,7 +43,8 @@ std::string default_store() {
 po::options_description options() {
   po::options_description all("options");
   auto add = all.add_options();
-  add("store", po::value<std::string>()->default_value(default_store())->value_name("DIR"), "where prepared data lies (MOIETY_STORE)");
+  add("store", po::value<std::string>()->default_value(default_store())->value_name("DIR"),
+      "where prepared data lies (MOIETY_STORE)");
   add("recipes", po::value<std::string>()->default_value("recipes")->value_name("DIR"), "folder with corpora/ and tasks/");
   add("recipe-json", po::value<std::string>()->value_name("FILE|-"), "what to prepare; - reads standard input");
   add("check-only", "say what is missing, prepare nothing");
@@ -76,7 +78,8 @@ Result<Request> read_request(const std::string& file) {
 }
 
 int run_prepare(const po::variables_map& given, const Places& places) {
-  if (given.count("recipe-json") == 0) return report({ErrorKind::usage, "prepare needs --recipe-json FILE (or - for standard input)", {}});
+  if (given.count("recipe-json") == 0)
+    return report({ErrorKind::usage, "prepare needs --recipe-json FILE (or - for standard input)", {}});
   const auto request = read_request(given["recipe-json"].as<std::string>());
   if (!request) return report(request.error());
   if (given.count("check-only") > 0) {
@@ -103,7 +106,8 @@ int run_decode(const po::variables_map& given) {
   const auto name = given["split"].as<std::string>();
   for (const Part part : kParts) {
     if (name == name_of(part))
-      return print(decode_document(given["corpus"].as<std::string>(), given["domain"].as<std::string>(), part, given["document"].as<std::size_t>()));
+      return print(decode_document(given["corpus"].as<std::string>(), given["domain"].as<std::string>(), part,
+                                   given["document"].as<std::size_t>()));
   }
   return report({ErrorKind::usage, fmt::format("unknown split `{}`", printable(name)), "there are train, valid and test"});
 }
@@ -133,13 +137,16 @@ int dispatch(int argc, char** argv) {
   const Places places{given["store"].as<std::string>(), given["recipes"].as<std::string>()};
   const std::string& command = words[0];
   const std::size_t arguments = command == "show" ? 2 : 1;
-  if (words.size() > arguments) return report({ErrorKind::usage, fmt::format("too much on the command line: `{}`", printable(words[arguments])), {}});
+  if (words.size() > arguments)
+    return report({ErrorKind::usage, fmt::format("too much on the command line: `{}`", printable(words[arguments])), {}});
   if (command == "prepare") return run_prepare(given, places);
   if (command == "list") return print(list_all(places));
   if (command == "decode") return run_decode(given);
   if (command == "show" && words.size() == 2) return print(show(words[1], places));
-  if (command == "show") return report({ErrorKind::usage, "show needs the name of a corpus or task", "moiety-data list names them"});
-  return report({ErrorKind::usage, fmt::format("unknown command `{}`", printable(command)), did_you_mean(command, {"prepare", "list", "show", "decode"})});
+  if (command == "show")
+    return report({ErrorKind::usage, "show needs the name of a corpus or task", "moiety-data list names them"});
+  return report({ErrorKind::usage, fmt::format("unknown command `{}`", printable(command)),
+                 did_you_mean(command, {"prepare", "list", "show", "decode"})});
 }
 
 }  // namespace

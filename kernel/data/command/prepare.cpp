@@ -57,7 +57,8 @@ Result<Wanted> resolve(const Request& request, const Places& places) {
   }
   if (without.size() == names.size()) return fail(ErrorKind::usage, "corpus.without leaves no domain");
   Wanted wanted;
-  const json identity = {{"revision", kRevision}, {"corpus", corpus->text}, {"without", without}, {"vocabulary", request.vocabulary}};
+  const json identity = {
+      {"revision", kRevision}, {"corpus", corpus->text}, {"without", without}, {"vocabulary", request.vocabulary}};
   wanted.corpus_folder = places.store + "/corpora/" + folder_name(corpus->name, corpus->version, identity);
   wanted.corpus = std::move(*corpus);
   for (const auto& use : request.tasks) {
@@ -109,7 +110,8 @@ std::vector<std::string> packages_of(const Wanted& wanted, const Request& reques
   return {names.begin(), names.end()};
 }
 
-Status make_corpus(const Wanted& wanted, const Request& request, const std::map<std::string, Package>& packages, Progress& progress) {
+Status make_corpus(const Wanted& wanted, const Request& request, const std::map<std::string, Package>& packages,
+                   Progress& progress) {
   const auto domains = build_domains(wanted.corpus, request.without, packages, progress);
   if (!domains) return pass(domains);
   progress.step(fmt::format("learning a tokenizer of {} pieces", request.vocabulary));
@@ -121,8 +123,8 @@ Status make_corpus(const Wanted& wanted, const Request& request, const std::map<
   return publish(*part, wanted.corpus_folder);
 }
 
-Status make_task(const TaskDescription& task, const std::string& folder, const std::string& corpus_folder, const std::string& corpus_hash,
-                 const Package& package, Progress& progress) {
+Status make_task(const TaskDescription& task, const std::string& folder, const std::string& corpus_folder,
+                 const std::string& corpus_hash, const Package& package, Progress& progress) {
   progress.step("task " + task.name);
   const auto model = read_file(corpus_folder + "/tokenizer.model");
   if (!model) return pass(model);
@@ -150,7 +152,10 @@ Status make_missing(const Wanted& wanted, const Request& request, const Places& 
   for (const auto& task : wanted.tasks) {
     const std::string folder = task_folder(task, corpus.at("hash"), places.store);
     if (!read_prepared(folder, "task.json").is_null()) continue;
-    if (auto status = make_task(task, folder, wanted.corpus_folder, corpus.at("hash"), packages->at(task.source.package), progress); !status) return status;
+    if (auto status =
+            make_task(task, folder, wanted.corpus_folder, corpus.at("hash"), packages->at(task.source.package), progress);
+        !status)
+      return status;
   }
   return {};
 }
@@ -161,7 +166,8 @@ json read_prepared(const std::string& folder, const std::string& name) {
   const auto text = read_file(folder + "/" + name);
   if (!text) return nullptr;
   const json about = json::parse(*text, nullptr, false);
-  const bool sound = about.is_object() && about.value("format", json()) == 1 && about.value("hash", json()).is_string() && about.value("files", json()).is_object();
+  const bool sound = about.is_object() && about.value("format", json()) == 1 && about.value("hash", json()).is_string() &&
+                     about.value("files", json()).is_object();
   if (!sound) return nullptr;
   for (const auto& [file, bytes] : about["files"].items()) {
     std::error_code error;
@@ -184,7 +190,8 @@ Result<json> prepare(const Request& request, const Places& places, Progress& pro
   for (const char* folder : {"/corpora", "/tasks", "/packages"}) {
     if (auto status = make_folders(places.store + folder); !status) return pass(status);
   }
-  const auto lock = FileLock::take(places.store + "/prepare.lock", [&] { progress.note("another process is preparing data in this store; waiting for it"); });
+  const auto lock = FileLock::take(places.store + "/prepare.lock",
+                                   [&] { progress.note("another process is preparing data in this store; waiting for it"); });
   if (!lock) return pass(lock);
   if (auto found = look(*wanted, places); !found.contains("missing")) return found;
   if (auto status = make_missing(*wanted, request, places, progress); !status) return pass(status);

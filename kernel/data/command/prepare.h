@@ -28,8 +28,8 @@ struct Places {
   std::string recipes;
 };
 
-/// Returns {"corpus":{name,version,path,hash},"tasks":[…]} when all is in the store, else makes what is missing. Work is done under
-/// a lock of the store: a second process waits, says so, and then finds everything.
+/// Returns {"corpus":{name,version,path,hash},"tasks":[…]} when all is in the store, else makes what is missing. Work is done
+/// under a lock of the store: a second process waits, says so, and then finds everything.
 Result<nlohmann::json> prepare(const Request& request, const Places& places, Progress& progress);
 
 /// The same line without making anything; or {"missing":["corpus debian-8@1", …]}.

@@ -66,7 +66,8 @@ licence = "MIT"
 )";
 
 std::string invented_sentence(std::mt19937& random) {
-  const std::vector<std::string> syllables = {"mo", "ri", "ta", "lun", "sel", "ka", "vor", "ine", "sha", "del", "pri", "om", "ne", "gu"};
+  const std::vector<std::string> syllables = {"mo",  "ri",  "ta",  "lun", "sel", "ka", "vor",
+                                              "ine", "sha", "del", "pri", "om",  "ne", "gu"};
   std::string text;
   for (int word = 0; word < 14; ++word) {
     for (std::size_t i = 0; i < 2 + random() % 2; ++i) text += syllables[random() % syllables.size()];
@@ -191,7 +192,8 @@ TEST_F(Prepared, what_is_there_is_found_and_not_made_again) {
   fs::remove_all(store_ / "packages");
   EXPECT_EQ(prepare_all(), first);
   EXPECT_EQ(check_prepared(request(), places()).value(), first);
-  for (const auto& entry : fs::recursive_directory_iterator(store_.path())) EXPECT_THAT(entry.path().string(), Not(HasSubstr(".part")));
+  for (const auto& entry : fs::recursive_directory_iterator(store_.path()))
+    EXPECT_THAT(entry.path().string(), Not(HasSubstr(".part")));
 }
 
 TEST_F(Prepared, a_damaged_file_is_noticed_and_made_again) {
@@ -222,8 +224,9 @@ TEST_F(Prepared, domains_and_vocabulary_are_part_of_what_a_corpus_is) {
 TEST_F(Prepared, the_tokenizer_sees_no_text_but_the_train_documents) {
   const auto corpus = parse_corpus(kCorpus, "c").value();
   Progress progress;
-  const std::map<std::string, Package> packages = {{"owl-tales", {"owl-tales", "1.0", store_ / "packages/owl-tales_1.0_all.deb"}},
-                                                   {"cat-tales", {"cat-tales", "2.0", store_ / "packages/cat-tales_2.0_all.deb"}}};
+  const std::map<std::string, Package> packages = {
+      {"owl-tales", {"owl-tales", "1.0", store_ / "packages/owl-tales_1.0_all.deb"}},
+      {"cat-tales", {"cat-tales", "2.0", store_ / "packages/cat-tales_2.0_all.deb"}}};
   auto domains = build_domains(corpus, {}, packages, progress).value();
   // A word that only test and valid documents hold, often enough to become a piece if they were read.
   for (auto& domain : domains) {
@@ -257,7 +260,8 @@ TEST_F(Prepared, no_document_stands_in_two_parts) {
   const auto repeated = build_domains(twice, {}, {{"owl-tales", package}}, progress);
   ASSERT_FALSE(repeated);
   EXPECT_THAT(repeated.error().message, HasSubstr("the domain cats has no document"));
-  const std::map<std::string, Package> packages = {{"owl-tales", package}, {"cat-tales", {"cat-tales", "2.0", store_ / "packages/cat-tales_2.0_all.deb"}}};
+  const std::map<std::string, Package> packages = {
+      {"owl-tales", package}, {"cat-tales", {"cat-tales", "2.0", store_ / "packages/cat-tales_2.0_all.deb"}}};
   std::set<std::string> seen;
   const auto domains = build_domains(corpus, {}, packages, progress).value();
   for (const auto& domain : domains) {
@@ -339,15 +343,16 @@ TEST_F(Prepared, documents_are_shown_and_decoded) {
 
 TEST(PreparedFolder, descriptions_that_are_not_ours_are_not_believed) {
   const TemporaryFolder folder;
-  for (const char* text : {"", "[]", "{", "{\"format\":2}", "{\"format\":1,\"hash\":\"x\"}", "{\"format\":1,\"hash\":3,\"files\":{}}",
-                           "{\"format\":1,\"hash\":\"x\",\"files\":{\"gone\":1}}"}) {
+  for (const char* text : {"", "[]", "{", "{\"format\":2}", "{\"format\":1,\"hash\":\"x\"}",
+                           "{\"format\":1,\"hash\":3,\"files\":{}}", "{\"format\":1,\"hash\":\"x\",\"files\":{\"gone\":1}}"}) {
     ASSERT_TRUE(write_file(folder / "corpus.json", text));
     EXPECT_TRUE(read_prepared(folder.path(), "corpus.json").is_null()) << text;
   }
 }
 
 TEST(Request, the_hosts_request_is_read) {
-  const auto request = parse_request(R"({"corpus":{"use":"debian-8@1","without":["law"],"tokenizer":{"use":"sentencepiece","vocabulary":4096}},"tasks":["supersense@1"]})");
+  const auto request = parse_request(
+      R"({"corpus":{"use":"debian-8@1","without":["law"],"tokenizer":{"use":"sentencepiece","vocabulary":4096}},"tasks":["supersense@1"]})");
   ASSERT_TRUE(request) << request.error().message;
   EXPECT_EQ(request->corpus, "debian-8@1");
   EXPECT_EQ(request->without, std::vector<std::string>{"law"});
@@ -357,11 +362,16 @@ TEST(Request, the_hosts_request_is_read) {
 }
 
 TEST(Request, wrong_requests_are_usage_errors) {
-  for (const char* text : {"", "{", "[]", "{}", R"({"corpus":3})", R"({"corpus":{"use":3}})", R"({"corpus":{"use":"x"}})", R"({"corpus":{"use":"x","tokenizer":3}})",
-                           R"({"corpus":{"use":"x","tokenizer":{"vocabulary":"many"}}})", R"({"corpus":{"use":"x","tokenizer":{"vocabulary":100}}})",
-                           R"({"corpus":{"use":"x","tokenizer":{"vocabulary":99999999999}}})", R"({"corpus":{"use":"x","tokenizer":{"use":"words","vocabulary":4096}}})",
-                           R"({"corpus":{"use":"x","tokenizer":{"vocabulary":4096},"domains":[]}})", R"({"corpus":{"use":"x","tokenizer":{"vocabulary":4096},"without":"a"}})",
-                           R"({"corpus":{"use":"x","tokenizer":{"vocabulary":4096}},"tasks":[1]})", R"({"corpus":{"use":"x","tokenizer":{"vocabulary":4096}},"task":[]})"}) {
+  for (const char* text :
+       {"", "{", "[]", "{}", R"({"corpus":3})", R"({"corpus":{"use":3}})", R"({"corpus":{"use":"x"}})",
+        R"({"corpus":{"use":"x","tokenizer":3}})", R"({"corpus":{"use":"x","tokenizer":{"vocabulary":"many"}}})",
+        R"({"corpus":{"use":"x","tokenizer":{"vocabulary":100}}})",
+        R"({"corpus":{"use":"x","tokenizer":{"vocabulary":99999999999}}})",
+        R"({"corpus":{"use":"x","tokenizer":{"use":"words","vocabulary":4096}}})",
+        R"({"corpus":{"use":"x","tokenizer":{"vocabulary":4096},"domains":[]}})",
+        R"({"corpus":{"use":"x","tokenizer":{"vocabulary":4096},"without":"a"}})",
+        R"({"corpus":{"use":"x","tokenizer":{"vocabulary":4096}},"tasks":[1]})",
+        R"({"corpus":{"use":"x","tokenizer":{"vocabulary":4096}},"task":[]})"}) {
     const auto request = parse_request(text);
     ASSERT_FALSE(request) << text;
     EXPECT_EQ(request.error().exit_code(), 2);

@@ -36,7 +36,8 @@ Answer call(std::vector<std::string> arguments) {
 
 std::string request_file(const TemporaryFolder& folder, const std::string& corpus = "debian-8@1") {
   const std::string path = folder / "request.json";
-  EXPECT_TRUE(write_file(path, "{\"corpus\":{\"use\":\"" + corpus + "\",\"tokenizer\":{\"vocabulary\":4096}},\"tasks\":[\"supersense\"]}"));
+  EXPECT_TRUE(write_file(
+      path, "{\"corpus\":{\"use\":\"" + corpus + "\",\"tokenizer\":{\"vocabulary\":4096}},\"tasks\":[\"supersense\"]}"));
   return path;
 }
 
@@ -59,7 +60,8 @@ TEST(Program, T33_unknown_words_and_options_are_errors) {
 
 TEST(Program, an_unknown_corpus_exits_2_and_writes_nothing) {
   const TemporaryFolder folder;
-  const auto answer = call({"prepare", "--recipe-json", request_file(folder, "debian-9"), "--store", folder / "store", "--recipes", MOIETY_RECIPES});
+  const auto answer = call(
+      {"prepare", "--recipe-json", request_file(folder, "debian-9"), "--store", folder / "store", "--recipes", MOIETY_RECIPES});
   EXPECT_EQ(answer.exit_code, 2);
   EXPECT_THAT(answer.errors, HasSubstr("did you mean `debian-8`?"));
   EXPECT_FALSE(std::filesystem::exists(folder / "store"));
@@ -67,7 +69,8 @@ TEST(Program, an_unknown_corpus_exits_2_and_writes_nothing) {
 
 TEST(Program, check_only_exits_4_and_names_what_is_missing) {
   const TemporaryFolder folder;
-  const auto answer = call({"prepare", "--check-only", "--recipe-json", request_file(folder), "--store", folder / "store", "--recipes", MOIETY_RECIPES});
+  const auto answer = call({"prepare", "--check-only", "--recipe-json", request_file(folder), "--store", folder / "store",
+                            "--recipes", MOIETY_RECIPES});
   EXPECT_EQ(answer.exit_code, 4);
   EXPECT_EQ(answer.output, "{\"missing\":[\"corpus debian-8@1\",\"task supersense@1\"]}\n");
   EXPECT_FALSE(std::filesystem::exists(folder / "store"));
@@ -93,7 +96,8 @@ TEST(Program, a_second_process_says_that_it_waits_and_ctrl_c_exits_130) {
   if (child == 0) {
     const int file = ::open(errors.c_str(), O_WRONLY | O_CREAT, 0644);
     ::dup2(file, 2);
-    ::execl(MOIETY_DATA_PROGRAM, MOIETY_DATA_PROGRAM, "prepare", "--recipe-json", request.c_str(), "--store", store.c_str(), "--recipes", MOIETY_RECIPES, nullptr);
+    ::execl(MOIETY_DATA_PROGRAM, MOIETY_DATA_PROGRAM, "prepare", "--recipe-json", request.c_str(), "--store", store.c_str(),
+            "--recipes", MOIETY_RECIPES, nullptr);
     ::_exit(99);
   }
   const auto said = [&] { return read_file(errors).value_or("").find("waiting for it") != std::string::npos; };
@@ -110,7 +114,9 @@ TEST(Program, a_second_process_says_that_it_waits_and_ctrl_c_exits_130) {
 TEST(Lock, it_is_free_again_when_its_holder_goes) {
   const TemporaryFolder folder;
   bool waited = false;
-  { ASSERT_TRUE(FileLock::take(folder / "lock", [&] { waited = true; })); }
+  {
+    ASSERT_TRUE(FileLock::take(folder / "lock", [&] { waited = true; }));
+  }
   EXPECT_TRUE(FileLock::take(folder / "lock", [&] { waited = true; }));
   EXPECT_FALSE(waited);
 }

@@ -41,12 +41,15 @@ Result<Request> parse_request(std::string_view text) {
   const json tokenizer = corpus.value("tokenizer", json::object());
   if (auto status = only_keys(tokenizer, "corpus.tokenizer", {"use", "vocabulary"}); !status) return pass(status);
   if (!corpus.value("use", json()).is_string()) return wrong("corpus.use must be the name of a corpus");
-  if (!tokenizer.value("vocabulary", json()).is_number_integer()) return wrong("corpus.tokenizer.vocabulary must be a whole number");
+  if (!tokenizer.value("vocabulary", json()).is_number_integer())
+    return wrong("corpus.tokenizer.vocabulary must be a whole number");
   const json kind = tokenizer.value("use", json("sentencepiece"));
-  if (kind != "sentencepiece") return wrong(fmt::format("corpus.tokenizer.use is {}; there is `sentencepiece`", printable(kind.dump())));
+  if (kind != "sentencepiece")
+    return wrong(fmt::format("corpus.tokenizer.use is {}; there is `sentencepiece`", printable(kind.dump())));
   const auto vocabulary = tokenizer["vocabulary"].get<long long>();
   if (vocabulary < kSmallestVocabulary || vocabulary > kLargestVocabulary)
-    return wrong(fmt::format("corpus.tokenizer.vocabulary is {}; it may lie from {} to {}", vocabulary, kSmallestVocabulary, kLargestVocabulary));
+    return wrong(fmt::format("corpus.tokenizer.vocabulary is {}; it may lie from {} to {}", vocabulary, kSmallestVocabulary,
+                             kLargestVocabulary));
   auto without = texts(corpus.value("without", json::array()), "corpus.without");
   if (!without) return pass(without);
   auto tasks = texts(request.value("tasks", json::array()), "tasks");

@@ -20,7 +20,8 @@ bool any_matches(const std::vector<std::string>& patterns, std::string_view path
 }
 
 bool any_in(const std::vector<std::string>& labels, const std::vector<std::string>& list) {
-  return std::any_of(labels.begin(), labels.end(), [&](const auto& label) { return std::find(list.begin(), list.end(), label) != list.end(); });
+  return std::any_of(labels.begin(), labels.end(),
+                     [&](const auto& label) { return std::find(list.begin(), list.end(), label) != list.end(); });
 }
 
 bool admits(const Source& source, const Entry& entry) {
@@ -48,10 +49,12 @@ Result<DomainText> build_domain(const Domain& domain, double characters, std::si
   }
   text.counts = builder.counts();
   auto documents = builder.finish();
-  documents.erase(std::remove_if(documents.begin(), documents.end(), [&](const auto& document) { return !seen.insert(sha256(document)).second; }),
+  documents.erase(std::remove_if(documents.begin(), documents.end(),
+                                 [&](const auto& document) { return !seen.insert(sha256(document)).second; }),
                   documents.end());
   const auto parts = split_documents(documents.size(), split);
-  for (std::size_t i = 0; i < documents.size(); ++i) text.documents[static_cast<std::size_t>(parts[i])].push_back(std::move(documents[i]));
+  for (std::size_t i = 0; i < documents.size(); ++i)
+    text.documents[static_cast<std::size_t>(parts[i])].push_back(std::move(documents[i]));
   for (const Part part : kParts) {
     if (text.of(part).empty())
       return fail(ErrorKind::failed, fmt::format("the domain {} has no document for its {} part", domain.name, name_of(part)));
@@ -66,7 +69,8 @@ Result<TokenSequences> encode_documents(const DomainText& domain, Part part, con
   for (std::size_t i = 0; i < documents.size(); ++i) {
     auto tokens = tokenizer.encode(documents[i]);
     if (tokenizer.decode(tokens) != documents[i])
-      return fail(ErrorKind::failed, fmt::format("document {} of {} ({}) does not survive the tokenizer", i, domain.name, name_of(part)),
+      return fail(ErrorKind::failed,
+                  fmt::format("document {} of {} ({}) does not survive the tokenizer", i, domain.name, name_of(part)),
                   "this is an error of Moiety: please report it with the output of moiety-data list");
     tokens.push_back(tokenizer.end_of_document());
     sequences.add(tokens);
@@ -84,8 +88,12 @@ std::size_t characters_of(const std::vector<std::string>& documents) {
 
 Result<std::vector<Entry>> extract_source(const Source& source, const Package& package) {
   const Format& format = *find_format(source.format);
-  const auto chosen = [&](std::string_view path) { return any_matches(source.files, path) && !any_matches(source.exclude, path); };
-  const auto main_file = [&](std::string_view path) { return format.main_file != nullptr ? format.main_file(path) : std::string(path); };
+  const auto chosen = [&](std::string_view path) {
+    return any_matches(source.files, path) && !any_matches(source.exclude, path);
+  };
+  const auto main_file = [&](std::string_view path) {
+    return format.main_file != nullptr ? format.main_file(path) : std::string(path);
+  };
   const auto files = read_package(package.path, [&](std::string_view path) { return chosen(main_file(path)); });
   if (!files) return pass(files);
   std::vector<Entry> entries;
@@ -105,7 +113,8 @@ Result<std::vector<Entry>> extract_source(const Source& source, const Package& p
     }
   }
   if (entries.empty())
-    return fail(ErrorKind::failed, fmt::format("no file of the package {} {} fits {}", package.name, package.version, join(source.files, ", ")),
+    return fail(ErrorKind::failed,
+                fmt::format("no file of the package {} {} fits {}", package.name, package.version, join(source.files, ", ")),
                 "the package has changed: the description of the corpus needs a new version");
   std::vector<Entry> ordered;
   ordered.reserve(entries.size());
@@ -134,8 +143,8 @@ std::vector<std::string_view> training_texts(const std::vector<DomainText>& doma
   return texts;
 }
 
-Result<nlohmann::json> write_corpus(const CorpusDescription& corpus, const std::vector<DomainText>& domains, const Tokenizer& tokenizer,
-                                    const std::string& folder, Progress& progress) {
+Result<nlohmann::json> write_corpus(const CorpusDescription& corpus, const std::vector<DomainText>& domains,
+                                    const Tokenizer& tokenizer, const std::string& folder, Progress& progress) {
   if (auto status = make_folders(folder + "/tokens"); !status) return pass(status);
   if (auto status = write_file(folder + "/tokenizer.model", tokenizer.model()); !status) return pass(status);
   Sha256 hash;
@@ -146,7 +155,8 @@ Result<nlohmann::json> write_corpus(const CorpusDescription& corpus, const std::
   for (const auto& domain : domains) {
     progress.step("encoding " + domain.name);
     nlohmann::json entry = {{"name", domain.name}, {"packages", nlohmann::json::array()}};
-    for (const auto& package : domain.packages) entry["packages"].push_back({{"package", package.name}, {"version", package.version}});
+    for (const auto& package : domain.packages)
+      entry["packages"].push_back({{"package", package.name}, {"version", package.version}});
     for (const Part part : kParts) {
       const auto sequences = encode_documents(domain, part, tokenizer);
       if (!sequences) return pass(sequences);
@@ -154,7 +164,9 @@ Result<nlohmann::json> write_corpus(const CorpusDescription& corpus, const std::
       const std::string documents = documents_path(folder, domain.name, part);
       if (auto status = write_sequences(*sequences, tokens, documents); !status) return pass(status);
       const std::string part_name(name_of(part));
-      hash.update(fmt::format("{} {}\n", domain.name, part_name)).update(little_endian(sequences->tokens)).update(little_endian(sequences->offsets));
+      hash.update(fmt::format("{} {}\n", domain.name, part_name))
+          .update(little_endian(sequences->tokens))
+          .update(little_endian(sequences->offsets));
       files[tokens.substr(folder.size() + 1)] = 2 * sequences->tokens.size();
       files[documents.substr(folder.size() + 1)] = 8 * sequences->offsets.size();
       entry["documents"][part_name] = sequences->size();

@@ -40,8 +40,8 @@ std::vector<std::string_view> training_texts(const std::vector<DomainText>& doma
 
 /// Encodes every document, checks decode(encode(d)) = d for each, writes tokens, tokenizer.model and corpus.json into `folder`.
 /// Returns the content of corpus.json.
-Result<nlohmann::json> write_corpus(const CorpusDescription& corpus, const std::vector<DomainText>& domains, const Tokenizer& tokenizer,
-                                    const std::string& folder, Progress& progress);
+Result<nlohmann::json> write_corpus(const CorpusDescription& corpus, const std::vector<DomainText>& domains,
+                                    const Tokenizer& tokenizer, const std::string& folder, Progress& progress);
 
 }  // namespace moiety::data
 

@@ -42,12 +42,15 @@ void read_source(const toml::table& table, TomlErrors& errors, Source& source) {
     std::vector<std::string> names;
     for (const auto& format : formats()) names.emplace_back(format.name);
     const std::string hint = did_you_mean(source.format, names);
-    errors.add(table.get("format")->source(),
-               fmt::format("unknown format `{}`; {}", printable(source.format), hint.empty() ? "there are " + join(names, ", ") : hint));
+    errors.add(table.get("format")->source(), fmt::format("unknown format `{}`; {}", printable(source.format),
+                                                          hint.empty() ? "there are " + join(names, ", ") : hint));
   }
   // apt takes options and versions from its command line too: a package name must look like one (Debian policy 5.6.1).
-  const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.'; };
-  const bool starts_well = !source.package.empty() && source.package[0] != '-' && source.package[0] != '.' && source.package[0] != '+';
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
+  };
+  const bool starts_well =
+      !source.package.empty() && source.package[0] != '-' && source.package[0] != '.' && source.package[0] != '+';
   if (!starts_well || !std::all_of(source.package.begin(), source.package.end(), allowed))
     errors.add(table.source(), fmt::format("`{}` is no name of a Debian package", printable(source.package)));
 }
@@ -94,7 +97,8 @@ Result<Use> parse_use(const std::string& use) {
   const auto* const end = use.data() + use.size();
   const auto [stop, error] = std::from_chars(use.data() + at + 1, end, parsed.version);
   if (error != std::errc() || stop != end || parsed.version < 1)
-    return fail(ErrorKind::usage, fmt::format("`{}`: after the @ belongs a version, as in `{}@1`", printable(use), printable(parsed.name)));
+    return fail(ErrorKind::usage,
+                fmt::format("`{}`: after the @ belongs a version, as in `{}@1`", printable(use), printable(parsed.name)));
   return parsed;
 }
 
@@ -107,7 +111,8 @@ Result<Description> find(const std::string& use, const std::string& recipes, con
   const auto names = list_descriptions(recipes, folder);
   if (std::find(names.begin(), names.end(), wanted->name) == names.end()) {
     const std::string near = did_you_mean(wanted->name, names);
-    const std::string all = names.empty() ? fmt::format("there is none in {}/{}", recipes, folder) : "there are: " + join(names, ", ");
+    const std::string all =
+        names.empty() ? fmt::format("there is none in {}/{}", recipes, folder) : "there are: " + join(names, ", ");
     return fail(ErrorKind::usage, fmt::format("unknown {} `{}`", what, printable(wanted->name)), near.empty() ? all : near);
   }
   const std::string path = recipes + "/" + folder + "/" + wanted->name + ".toml";
@@ -165,7 +170,8 @@ Result<CorpusDescription> parse_corpus(std::string_view text, const std::string&
     for (const auto* source : of_domain.tables("source")) read_source(*source, errors, domain.sources.emplace_back());
     of_domain.end();
     check_name(domain.name, *entry, errors);
-    if (!seen.insert(domain.name).second) errors.add(entry->source(), fmt::format("the domain `{}` stands here twice", domain.name));
+    if (!seen.insert(domain.name).second)
+      errors.add(entry->source(), fmt::format("the domain `{}` stands here twice", domain.name));
     corpus.domains.push_back(std::move(domain));
   }
   reader.end();
@@ -196,7 +202,8 @@ Result<TaskDescription> parse_task(std::string_view text, const std::string& fil
   check_name(task.name, *table, errors);
   task.version = static_cast<int>(version);
   task.longest = static_cast<std::size_t>(longest);
-  if (!task.kind.empty() && task.kind != "classification") errors.add(table->get("kind")->source(), "`kind` must be classification");
+  if (!task.kind.empty() && task.kind != "classification")
+    errors.add(table->get("kind")->source(), "`kind` must be classification");
   if (std::set<std::string>(task.classes.begin(), task.classes.end()).size() != task.classes.size())
     errors.add(table->get("classes")->source(), "a class stands in `classes` twice");
   if (errors.any()) return fail(ErrorKind::usage, errors.text());
@@ -214,7 +221,8 @@ Result<TaskDescription> find_task(const std::string& use, const std::string& rec
 std::vector<std::string> list_descriptions(const std::string& recipes, const std::string& kind) {
   std::vector<std::string> names;
   std::error_code error;
-  for (auto entry = fs::directory_iterator(recipes + "/" + kind, error); !error && entry != fs::directory_iterator(); entry.increment(error)) {
+  for (auto entry = fs::directory_iterator(recipes + "/" + kind, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
     if (entry->path().extension() == ".toml") names.push_back(entry->path().stem().string());
   }
   std::sort(names.begin(), names.end());

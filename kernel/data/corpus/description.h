@@ -56,9 +56,9 @@ struct TaskDescription {
   std::string name;
   int version = 1;
   std::string about;
-  std::string kind;                  ///< "classification"
-  std::size_t longest = 128;         ///< tokens; a longer item is cut there
-  std::string salt;                  ///< of the hash that splits the groups
+  std::string kind;           ///< "classification"
+  std::size_t longest = 128;  ///< tokens; a longer item is cut there
+  std::string salt;           ///< of the hash that splits the groups
   Split split;
   std::vector<std::string> classes;  ///< label i is classes[i]
   Source source;

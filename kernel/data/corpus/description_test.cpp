@@ -76,14 +76,16 @@ TEST(Description, values_that_cannot_be_meant_are_refused) {
   EXPECT_FALSE(parse_corpus(with("head = 1000", "head = nan"), "t"));
   EXPECT_FALSE(parse_corpus(with("name = \"cats\"", "name = \"owls\""), "t")) << "twice the same domain";
   EXPECT_FALSE(parse_corpus(with("name = \"cats\"", "name = \"../cats\""), "t")) << "a name becomes a path";
-  EXPECT_FALSE(parse_corpus(with("package = \"cats\"", "package = \"--config-file=x\""), "t")) << "a package becomes an argument of apt";
+  EXPECT_FALSE(parse_corpus(with("package = \"cats\"", "package = \"--config-file=x\""), "t"))
+      << "a package becomes an argument of apt";
   EXPECT_FALSE(parse_corpus("name = ", "t"));
   EXPECT_FALSE(parse_corpus("", "t"));
 }
 
 TEST(Description, a_task_is_read_and_checked) {
   const std::string task =
-      "name='birds'\nversion=1\nabout='a'\nkind='classification'\nlongest=16\nclasses=['a','b']\nsplit={train=80,valid=10,test=10}\n"
+      "name='birds'\nversion=1\nabout='a'\nkind='classification'\nlongest=16\nclasses=['a','b']\nsplit={train=80,valid=10,test="
+      "10}\n"
       "[source]\npackage='owls'\nformat='wordnet'\nfiles=['*']\nlicence='MIT'\n";
   const auto parsed = parse_task(task, "t");
   ASSERT_TRUE(parsed) << parsed.error().message;
@@ -104,7 +106,8 @@ TEST(Description, unknown_names_and_versions_are_usage_errors_with_near_names) {
   EXPECT_EQ(unknown.error().message, "unknown corpus `tinny`");
   EXPECT_EQ(unknown.error().hint, "did you mean `tiny`?");
   EXPECT_EQ(find_corpus("tiny@1", recipes.path()).error().hint, "this Moiety has tiny@2");
-  for (const char* bad : {"tiny@", "tiny@x", "tiny@0", "../tiny", ""}) EXPECT_EQ(find_corpus(bad, recipes.path()).error().exit_code(), 2) << bad;
+  for (const char* bad : {"tiny@", "tiny@x", "tiny@0", "../tiny", ""})
+    EXPECT_EQ(find_corpus(bad, recipes.path()).error().exit_code(), 2) << bad;
 }
 
 TEST(Description, shipped_corpora_and_tasks_are_sound) {

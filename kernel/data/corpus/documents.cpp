@@ -14,12 +14,12 @@
 namespace moiety::data {
 namespace {
 
-constexpr std::size_t kSmallText = 2000;      // bytes; smaller texts are packed
+constexpr std::size_t kSmallText = 2000;  // bytes; smaller texts are packed
 constexpr std::size_t kPackedDocument = 4000;
-constexpr std::size_t kSmallestText = 40;     // bytes; a page without text leaves a title
-constexpr std::size_t kShortBlock = 48;       // characters
+constexpr std::size_t kSmallestText = 40;  // bytes; a page without text leaves a title
+constexpr std::size_t kShortBlock = 48;    // characters
 constexpr int kShortBlockRepeats = 8;
-constexpr std::size_t kTellingLetters = 40;   // a block with fewer may well occur twice
+constexpr std::size_t kTellingLetters = 40;  // a block with fewer may well occur twice
 constexpr std::size_t kComparedBytes = 200;
 constexpr double kFewestLetters = 0.45;
 

@@ -17,14 +17,16 @@ struct CleaningCounts {
   std::size_t read = 0, kept = 0, repeated = 0, junk = 0;
 };
 
-/// Makes the documents of one domain. Rules: a block (what stands between blank lines) with fewer than 45 % letters is junk; a block with
-/// at least 40 letters that was seen before in the domain is dropped, as is a short line from its ninth time on (navigation); a
-/// document is cut at a blank line before it exceeds `document_bytes`; texts under 2,000 bytes are packed into documents of about 4,000.
+/// Makes the documents of one domain. Rules: a block (what stands between blank lines) with fewer than 45 % letters is junk; a
+/// block with at least 40 letters that was seen before in the domain is dropped, as is a short line from its ninth time on
+/// (navigation); a document is cut at a blank line before it exceeds `document_bytes`; texts under 2,000 bytes are packed into
+/// documents of about 4,000.
 class DocumentBuilder {
  public:
   explicit DocumentBuilder(std::size_t document_bytes) : document_bytes_(document_bytes) {}
 
-  /// Adds one text until `room` characters are kept; returns how many were. With `keep_layout` no block is dropped as junk or short.
+  /// Adds one text until `room` characters are kept; returns how many were. With `keep_layout` no block is dropped as junk or
+  /// short.
   std::size_t add(std::string_view text, bool keep_layout, std::size_t room);
   /// What was packed and not yet full becomes the last document.
   std::vector<std::string> finish();

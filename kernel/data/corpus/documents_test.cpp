@@ -22,7 +22,8 @@ constexpr std::size_t kPlenty = 1 << 30;
 /// A sentence of letters that no other number gives.
 std::string sentence(int number) {
   std::string text = "Once there was an owl who counted";
-  for (const char digit : std::to_string(number)) text += fmt::format(" {}", "abcdefghij"[digit - '0']) + std::string(3, "klmnopqrst"[digit - '0']);
+  for (const char digit : std::to_string(number))
+    text += fmt::format(" {}", "abcdefghij"[digit - '0']) + std::string(3, "klmnopqrst"[digit - '0']);
   return text + " stars over the old barn.";
 }
 
@@ -70,7 +71,8 @@ TEST(Documents, small_texts_are_packed) {
 
 TEST(Documents, junk_and_repetitions_are_dropped_and_counted) {
   DocumentBuilder builder(8000);
-  builder.add(sentence(1) + "\n\n0x17 | 0x18 | 0x19 | 1234 5678 9012 3456 7890 1234\n\n" + sentence(1) + "\n\n" + sentence(2), false, kPlenty);
+  builder.add(sentence(1) + "\n\n0x17 | 0x18 | 0x19 | 1234 5678 9012 3456 7890 1234\n\n" + sentence(1) + "\n\n" + sentence(2),
+              false, kPlenty);
   const auto documents = builder.finish();
   EXPECT_THAT(documents, ElementsAre(sentence(1) + "\n\n" + sentence(2)));
   EXPECT_EQ(builder.counts().repeated, sentence(1).size());
@@ -125,7 +127,8 @@ TEST(Split, a_group_has_one_part_whatever_else_there_is) {
 
 TEST(Split, another_salt_is_another_split) {
   int differ = 0;
-  for (int i = 0; i < 1000; ++i) differ += split_group(std::to_string(i), "a", {50, 25, 25}) != split_group(std::to_string(i), "b", {50, 25, 25});
+  for (int i = 0; i < 1000; ++i)
+    differ += split_group(std::to_string(i), "a", {50, 25, 25}) != split_group(std::to_string(i), "b", {50, 25, 25});
   EXPECT_GT(differ, 300);
 }
 

@@ -26,13 +26,14 @@ Result<TaskText> build_task(const TaskDescription& task, const std::vector<Entry
     text.items[static_cast<std::size_t>(part)].push_back({one_line(normalise(entry.text)), label->second});
   }
   for (const Part part : kParts) {
-    if (text.of(part).empty()) return fail(ErrorKind::failed, fmt::format("task {}: no item for the {} part", task.name, name_of(part)));
+    if (text.of(part).empty())
+      return fail(ErrorKind::failed, fmt::format("task {}: no item for the {} part", task.name, name_of(part)));
   }
   return text;
 }
 
-Result<nlohmann::json> write_task(const TaskDescription& task, const TaskText& text, const Tokenizer& tokenizer, const std::string& corpus_hash,
-                                  const std::string& package_version, const std::string& folder) {
+Result<nlohmann::json> write_task(const TaskDescription& task, const TaskText& text, const Tokenizer& tokenizer,
+                                  const std::string& corpus_hash, const std::string& package_version, const std::string& folder) {
   if (auto status = make_folders(folder); !status) return pass(status);
   Sha256 hash;
   hash.update("moiety task 1\n").update(join(task.classes, "\n")).update("\n");
@@ -45,7 +46,8 @@ Result<nlohmann::json> write_task(const TaskDescription& task, const TaskText& t
     for (const auto& item : text.of(part)) {
       auto tokens = tokenizer.encode(item.text);
       if (tokenizer.decode(tokens) != item.text)
-        return fail(ErrorKind::failed, fmt::format("item {} of {} ({}) does not survive the tokenizer", labels.size(), task.name, name_of(part)));
+        return fail(ErrorKind::failed,
+                    fmt::format("item {} of {} ({}) does not survive the tokenizer", labels.size(), task.name, name_of(part)));
       cut += tokens.size() > task.longest;
       if (tokens.size() > task.longest) tokens.resize(task.longest);
       sequences.add(tokens);

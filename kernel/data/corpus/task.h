@@ -28,10 +28,10 @@ struct TaskText {
 /// Cleans the entries and splits them by group. An entry whose label is no class of the task is an error.
 Result<TaskText> build_task(const TaskDescription& task, const std::vector<Entry>& entries);
 
-/// Encodes the items (cut at `task.longest` tokens), checks the round trip of each, writes token, offset and label files and task.json into
-/// `folder`. Returns the content of task.json.
-Result<nlohmann::json> write_task(const TaskDescription& task, const TaskText& text, const Tokenizer& tokenizer, const std::string& corpus_hash,
-                                  const std::string& package_version, const std::string& folder);
+/// Encodes the items (cut at `task.longest` tokens), checks the round trip of each, writes token, offset and label files and
+/// task.json into `folder`. Returns the content of task.json.
+Result<nlohmann::json> write_task(const TaskDescription& task, const TaskText& text, const Tokenizer& tokenizer,
+                                  const std::string& corpus_hash, const std::string& package_version, const std::string& folder);
 
 }  // namespace moiety::data
 

@@ -14,7 +14,8 @@ void TokenSequences::add(const std::vector<std::uint16_t>& sequence) {
 }
 
 std::vector<std::uint16_t> TokenSequences::sequence(std::size_t index) const {
-  return {tokens.begin() + static_cast<std::ptrdiff_t>(offsets[index]), tokens.begin() + static_cast<std::ptrdiff_t>(offsets[index + 1])};
+  return {tokens.begin() + static_cast<std::ptrdiff_t>(offsets[index]),
+          tokens.begin() + static_cast<std::ptrdiff_t>(offsets[index + 1])};
 }
 
 template <class Integer>
@@ -33,7 +34,8 @@ Result<std::vector<Integer>> read_integers(const std::string& path) {
   const auto bytes = read_file(path);
   if (!bytes) return pass(bytes);
   if (bytes->size() % sizeof(Integer) != 0)
-    return fail(ErrorKind::failed, fmt::format("{} is damaged: its size, {} bytes, is no multiple of {}", path, bytes->size(), sizeof(Integer)));
+    return fail(ErrorKind::failed,
+                fmt::format("{} is damaged: its size, {} bytes, is no multiple of {}", path, bytes->size(), sizeof(Integer)));
   std::vector<Integer> values(bytes->size() / sizeof(Integer));
   for (std::size_t at = 0; at < bytes->size(); ++at) {
     const auto byte = static_cast<std::uint64_t>(static_cast<unsigned char>((*bytes)[at]));

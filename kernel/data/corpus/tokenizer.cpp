@@ -72,7 +72,8 @@ std::string bytes_of_piece(const sentencepiece::SentencePieceProcessor& processo
   if (processor.IsControl(id) || processor.IsUnknown(id)) return {};
   std::string piece = processor.IdToPiece(id);
   if (processor.IsByte(id)) return std::string(1, static_cast<char>(std::stoi(piece.substr(3, 2), nullptr, 16)));
-  for (std::size_t at = piece.find(space); at != std::string::npos; at = piece.find(space, at)) piece.replace(at, space.size(), " ");
+  for (std::size_t at = piece.find(space); at != std::string::npos; at = piece.find(space, at))
+    piece.replace(at, space.size(), " ");
   return piece;
 }
 
@@ -90,15 +91,15 @@ std::string allowed_size(std::string_view message) {
 struct Tokenizer::State {
   std::string model;
   sentencepiece::SentencePieceProcessor processor;
-  std::vector<std::string> bytes_of;       ///< what each token stands for
-  std::vector<std::uint16_t> lone_space;   ///< tokens of a space before another space
+  std::vector<std::string> bytes_of;      ///< what each token stands for
+  std::vector<std::uint16_t> lone_space;  ///< tokens of a space before another space
   std::unordered_map<std::string, std::vector<std::uint16_t>> known_words;
 
   const std::vector<std::uint16_t>& encode_word(std::string_view word);
 };
 
-/// Every piece lies within one word (a space and what follows it up to the next), so that words are encoded one by one and remembered:
-/// five times as fast as SentencePiece on whole documents, with the same tokens.
+/// Every piece lies within one word (a space and what follows it up to the next), so that words are encoded one by one and
+/// remembered: five times as fast as SentencePiece on whole documents, with the same tokens.
 const std::vector<std::uint16_t>& Tokenizer::State::encode_word(std::string_view word) {
   constexpr std::size_t most_words = 1 << 20;
   if (word.empty()) return lone_space;

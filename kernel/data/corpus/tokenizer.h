@@ -18,8 +18,8 @@ inline constexpr int kLargestVocabulary = 65535;
 
 class Tokenizer {
  public:
-  /// Learns `vocabulary` pieces from `texts` with one thread; the same texts give the same bytes. A vocabulary that the texts cannot
-  /// fill is a usage error that says how many pieces they allow.
+  /// Learns `vocabulary` pieces from `texts` with one thread; the same texts give the same bytes. A vocabulary that the texts
+  /// cannot fill is a usage error that says how many pieces they allow.
   static Result<Tokenizer> train(const std::vector<std::string_view>& texts, int vocabulary);
   static Result<Tokenizer> load(std::string_view model);
   ~Tokenizer();

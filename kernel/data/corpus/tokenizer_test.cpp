@@ -61,7 +61,8 @@ TEST(Tokenizer, every_text_survives_encoding_and_decoding) {
 
 TEST(Tokenizer, cleaned_text_survives_whatever_it_was) {
   std::mt19937 random(11);
-  const std::vector<std::string> parts = {"\u2581", "🦉", "\t", "\n", " ", "morita", "\xFF", "\xC3", "é", "\u200B", "\uFFFD", "“", std::string(1, '\0')};
+  const std::vector<std::string> parts = {
+      "\u2581", "🦉", "\t", "\n", " ", "morita", "\xFF", "\xC3", "é", "\u200B", "\uFFFD", "“", std::string(1, '\0')};
   for (int i = 0; i < 500; ++i) {
     std::string text;
     for (int k = 0; k < 20; ++k) text += parts[random() % parts.size()];

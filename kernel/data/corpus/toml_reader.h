@@ -24,8 +24,8 @@ class TomlErrors {
   std::string text_;
 };
 
-/// Reads the keys of one table; a wrong type or a missing required key is added to the errors. The destructor-like `end()` reports
-/// the keys that were never asked for.
+/// Reads the keys of one table; a wrong type or a missing required key is added to the errors. The destructor-like `end()`
+/// reports the keys that were never asked for.
 class TomlReader {
  public:
   TomlReader(const toml::table& table, TomlErrors& errors) : table_(table), errors_(errors) {}

@@ -43,7 +43,8 @@ Result<std::vector<std::string>> read_dictd(const std::string& path, const Files
     if (second == std::string_view::npos || is_about_the_database(line)) continue;
     std::uint64_t offset = 0;
     std::uint64_t length = 0;
-    if (!read_number(line.substr(first + 1, second - first - 1), offset) || !read_number(line.substr(second + 1), length)) continue;
+    if (!read_number(line.substr(first + 1, second - first - 1), offset) || !read_number(line.substr(second + 1), length))
+      continue;
     if (offset <= text->size() && length <= text->size() - offset) places.emplace(offset, length);
   }
   std::vector<std::string> entries;

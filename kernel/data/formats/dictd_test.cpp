@@ -31,7 +31,10 @@ Files dictionary(const std::vector<std::pair<std::string, std::string>>& entries
 }
 
 TEST(Dictd, entries_come_in_the_order_of_the_file_without_those_about_the_database) {
-  auto files = dictionary({{"00-database-info", "about this\n"}, {"owl", "owl\n  a bird\n"}, {"00databaseurl", "somewhere\n"}, {"ant", "ant\n  an insect\n"}});
+  auto files = dictionary({{"00-database-info", "about this\n"},
+                           {"owl", "owl\n  a bird\n"},
+                           {"00databaseurl", "somewhere\n"},
+                           {"ant", "ant\n  an insect\n"}});
   files["d/x.index"] += "owls\t" + base64_number(11) + "\t" + base64_number(13) + "\n";  // a second headword of the same entry
   EXPECT_THAT(read_dictd("d/x.dict.dz", files).value(), ElementsAre("owl\n  a bird\n", "ant\n  an insect\n"));
 }
@@ -43,17 +46,23 @@ TEST(Dictd, hostile_index_lines_are_passed_over) {
 }
 
 TEST(Dict, lines_of_an_entry_are_joined_and_braces_go) {
-  const auto files = dictionary({{"owl", "owl\n\n   <birds> A bird that hunts at night and sleeps in {barns} when\n   the sun is up, as every child in the village knows.\n"}});
+  const auto files = dictionary({{"owl",
+                                  "owl\n\n   <birds> A bird that hunts at night and sleeps in {barns} when\n   the sun is up, as "
+                                  "every child in the village knows.\n"}});
   EXPECT_THAT(texts_of(kDict.extract("d/x.dict.dz", files)),
-              ElementsAre("owl\n\n<birds> A bird that hunts at night and sleeps in barns when the sun is up, as every child in the village knows."));
+              ElementsAre("owl\n\n<birds> A bird that hunts at night and sleeps in barns when the sun is up, as every child in "
+                          "the village knows."));
 }
 
-TEST(Dict, damage_is_survived) { expect_survives_damage(kDict, "d/x.dict.dz", dictionary({{"owl", "owl\n  a {bird}\n"}, {"ant", "ant\n"}})); }
+TEST(Dict, damage_is_survived) {
+  expect_survives_damage(kDict, "d/x.dict.dz", dictionary({{"owl", "owl\n  a {bird}\n"}, {"ant", "ant\n"}}));
+}
 
 std::vector<Entry> gcide(const std::string& entry) { return kGcide.extract("d/x.dict.dz", dictionary({{"w", entry}})).value(); }
 
 TEST(Gcide, pronunciation_tags_and_braces_go) {
-  const auto entries = gcide("Owlet \\Owl\"et\\ ([ou]l\"[e^]t), n. [OE. oulette.]\n   1. A small {owl}. (?)\n   [1913 Webster +PJC]\n");
+  const auto entries =
+      gcide("Owlet \\Owl\"et\\ ([ou]l\"[e^]t), n. [OE. oulette.]\n   1. A small {owl}. (?)\n   [1913 Webster +PJC]\n");
   ASSERT_EQ(entries.size(), 1u);
   EXPECT_EQ(entries[0].text, "Owlet, n. [OE. oulette.] 1. A small owl.");
 }
@@ -63,13 +72,15 @@ TEST(Gcide, an_etymology_is_no_source_tag) {
 }
 
 TEST(Gcide, fields_of_knowledge_are_labels) {
-  const auto entries = gcide("Newt \\Newt\\, n. (Zool.)\n   (a) A small animal (see {Eft}) of (Physiol. Chem.) note, (not a label) (Bot).\n");
+  const auto entries =
+      gcide("Newt \\Newt\\, n. (Zool.)\n   (a) A small animal (see {Eft}) of (Physiol. Chem.) note, (not a label) (Bot).\n");
   EXPECT_THAT(entries[0].labels, ElementsAre("Zool", "Physiol. Chem", "Bot"));
   EXPECT_EQ(entries[0].text.substr(0, 15), "Newt, n. (Zool.");
 }
 
 TEST(Gcide, damage_is_survived) {
-  expect_survives_damage(kGcide, "d/x.dict.dz", dictionary({{"newt", "Newt \\Newt\\ (n[=u]t), n. (Zool.)\n   A [PJC] {thing}.\n"}}));
+  expect_survives_damage(kGcide, "d/x.dict.dz",
+                         dictionary({{"newt", "Newt \\Newt\\ (n[=u]t), n. (Zool.)\n   A [PJC] {thing}.\n"}}));
   for (const char* entry : {"\\", "\\\\", "[", "[AS", "(", "(Z", "()", ""}) gcide(entry);
 }
 

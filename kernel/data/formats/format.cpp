@@ -30,6 +30,8 @@ Result<std::string> content_of(const std::string& path, const Files& files) {
   return text;
 }
 
-bool ends_with(std::string_view text, std::string_view end) { return text.size() >= end.size() && text.substr(text.size() - end.size()) == end; }
+bool ends_with(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
 
 }  // namespace moiety::data

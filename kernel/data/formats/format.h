@@ -18,7 +18,8 @@ struct Entry {
   std::string group;                ///< entries of one group never part at a split; empty: each stands alone
 };
 
-/// Extractors are pure functions of bytes. Damaged or hostile bytes give an error or less text, never a crash, and bounded memory.
+/// Extractors are pure functions of bytes. Damaged or hostile bytes give an error or less text, never a crash, and bounded
+/// memory.
 struct Format {
   std::string_view name;
   std::string_view summary;

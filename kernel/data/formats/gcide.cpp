@@ -1,5 +1,5 @@
-// The Collaborative International Dictionary of English in dictd form: entries with pronunciations between backslashes, references
-// in braces, source tags in brackets, and fields of knowledge in parentheses: "(Zool.)".
+// The Collaborative International Dictionary of English in dictd form: entries with pronunciations between backslashes,
+// references in braces, source tags in brackets, and fields of knowledge in parentheses: "(Zool.)".
 #include <algorithm>
 #include <array>
 
@@ -12,12 +12,14 @@ namespace {
 
 /// "[1913 Webster]", "[PJC]", "[1913 Webster +PJC]": which editions an entry comes from. "[AS. l[=a]ng]" is an etymology.
 bool is_source_tag(std::string_view inside) {
-  constexpr std::array<std::string_view, 10> sources = {"1913 Webster", "PJC", "WordNet 1.5", "Webster 1913 Suppl", "AS", "RHUD", "RH", "Century Dict. 1906", "RP", "HC"};
+  constexpr std::array<std::string_view, 10> sources = {
+      "1913 Webster", "PJC", "WordNet 1.5", "Webster 1913 Suppl", "AS", "RHUD", "RH", "Century Dict. 1906", "RP", "HC"};
   bool any = false;
   for (;;) {
     inside.remove_prefix(std::min(inside.find_first_not_of(" +.\n"), inside.size()));
     if (inside.empty()) return any;
-    const auto source = std::find_if(sources.begin(), sources.end(), [&](auto name) { return inside.substr(0, name.size()) == name; });
+    const auto source =
+        std::find_if(sources.begin(), sources.end(), [&](auto name) { return inside.substr(0, name.size()) == name; });
     if (source == sources.end()) return false;
     inside.remove_prefix(source->size());
     any = true;
@@ -98,6 +100,7 @@ Result<std::vector<Entry>> extract(const std::string& path, const Files& files) 
 
 }  // namespace
 
-const Format kGcide = {"gcide", "GNU Collaborative International Dictionary of English, labelled by field", extract, dictd_main_file};
+const Format kGcide = {"gcide", "GNU Collaborative International Dictionary of English, labelled by field", extract,
+                       dictd_main_file};
 
 }  // namespace moiety::data

@@ -18,12 +18,14 @@ enum class Effect { none, paragraph, line, space, skip, preformatted };
 Effect effect_of(std::string_view tag) {
   static const std::unordered_map<std::string_view, Effect> table = [] {
     std::unordered_map<std::string_view, Effect> effects;
-    for (const auto name : {"p", "div", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "dl", "table", "blockquote", "section", "article",
-                            "header", "main", "figure", "figcaption", "dt", "address", "center", "caption", "aside", "details", "summary"})
+    for (const auto name : {"p",          "div", "h1",      "h2",         "h3",      "h4",      "h5",      "h6",     "ul",
+                            "ol",         "dl",  "table",   "blockquote", "section", "article", "header",  "main",   "figure",
+                            "figcaption", "dt",  "address", "center",     "caption", "aside",   "details", "summary"})
       effects[name] = Effect::paragraph;
     for (const auto name : {"br", "hr", "li", "dd", "tr"}) effects[name] = Effect::line;
     for (const auto name : {"td", "th"}) effects[name] = Effect::space;
-    for (const auto name : {"script", "style", "head", "nav", "footer", "form", "select", "button", "svg", "noscript", "iframe", "math"})
+    for (const auto name :
+         {"script", "style", "head", "nav", "footer", "form", "select", "button", "svg", "noscript", "iframe", "math"})
       effects[name] = Effect::skip;
     effects["pre"] = Effect::preformatted;
     return effects;
@@ -51,7 +53,8 @@ struct Tag {
 constexpr std::size_t kLongestTag = 64 << 10;
 constexpr std::size_t kLongestQuote = 4096;
 
-/// Position of the `>` that ends a tag. A quoted attribute may hold one; a quote that is never closed ends with `first_close` instead.
+/// Position of the `>` that ends a tag. A quoted attribute may hold one; a quote that is never closed ends with `first_close`
+/// instead.
 std::size_t end_of_attributes(std::string_view html, std::size_t begin, std::size_t first_close) {
   char quote = 0;
   for (std::size_t at = begin; at < html.size() && at < first_close + kLongestQuote; ++at) {
@@ -80,7 +83,9 @@ std::optional<Tag> read_tag(std::string_view html, std::size_t open) {
   tag.closing = at < html.size() && html[at] == '/';
   if (tag.closing) ++at;
   const std::size_t name = at;
-  const auto in_name = [&](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (at > name && c >= '0' && c <= '9'); };
+  const auto in_name = [&](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (at > name && c >= '0' && c <= '9');
+  };
   while (at < html.size() && in_name(html[at])) ++at;
   const bool declaration = at == name && at < html.size() && (html[at] == '!' || html[at] == '?');
   if (at == name && !declaration) return std::nullopt;
@@ -114,13 +119,15 @@ bool one_of(std::string_view text, const std::array<std::string_view, N>& list) 
 
 /// Navigation bars and the like, as the common generators (Sphinx, DocBook, Texinfo, Doxygen) name them.
 bool is_navigation(const Tag& tag) {
-  constexpr std::array<std::string_view, 11> blocks = {"sphinxsidebar", "related", "footer", "toc", "TOC", "navheader", "navfooter", "nav-panel", "header", "summary", "sidebar"};
+  constexpr std::array<std::string_view, 11> blocks = {"sphinxsidebar", "related",   "footer", "toc",     "TOC",    "navheader",
+                                                       "navfooter",     "nav-panel", "header", "summary", "sidebar"};
   constexpr std::array<std::string_view, 5> links = {"headerlink", "permalink", "indexterm", "copiable-anchor", "copiable-link"};
   const auto kind = attribute(tag.attributes, "class");
   if (kind.empty()) return false;
   if (tag.name == "div") return one_of(kind, blocks);
   if (tag.name == "a") return one_of(kind, links);
-  return tag.name == "table" && (kind.substr(0, 3) == "nav" || kind.substr(0, 4) == "head" || kind.substr(0, 4) == "foot" || kind.substr(0, 6) == "index-");
+  return tag.name == "table" && (kind.substr(0, 3) == "nav" || kind.substr(0, 4) == "head" || kind.substr(0, 4) == "foot" ||
+                                 kind.substr(0, 6) == "index-");
 }
 
 bool is_main_part(const Tag& tag) {

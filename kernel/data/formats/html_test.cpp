@@ -13,7 +13,8 @@ using testing::Not;
 std::string page(const std::string& html) { return normalise(texts_of(kHtml.extract("x.html", {{"x.html", html}})).at(0)); }
 
 TEST(Html, paragraphs_stand_apart_and_white_space_collapses) {
-  EXPECT_EQ(page("<html><head><title>no</title></head><body><h1>Owls</h1><p>They <b>fly</b>\n   at&nbsp;night.</p><p>Quietly<br>so.</p></body></html>"),
+  EXPECT_EQ(page("<html><head><title>no</title></head><body><h1>Owls</h1><p>They <b>fly</b>\n   "
+                 "at&nbsp;night.</p><p>Quietly<br>so.</p></body></html>"),
             "Owls\n\nThey fly at night.\n\nQuietly\nso.");
 }
 
@@ -28,7 +29,9 @@ TEST(Html, the_marked_main_part_is_all_that_is_read) {
   EXPECT_EQ(page("<body><p>banner</p><div class=\"body\" role=\"main\"><p>text</p></div>"), "text");
 }
 
-TEST(Html, preformatted_text_keeps_its_layout) { EXPECT_EQ(page("<p>so:</p><pre>a\n  b &lt; c</pre><p>end</p>"), "so:\n\na\n  b < c\n\nend"); }
+TEST(Html, preformatted_text_keeps_its_layout) {
+  EXPECT_EQ(page("<p>so:</p><pre>a\n  b &lt; c</pre><p>end</p>"), "so:\n\na\n  b < c\n\nend");
+}
 
 TEST(Html, list_items_are_lines_and_cells_are_words) {
   EXPECT_EQ(page("<ul><li>one</li><li>two</li></ul><table><tr><td>a</td><td>b</td></tr></table>"), "one\ntwo\n\na b");
@@ -46,8 +49,10 @@ TEST(Html, hostile_pages_end_quickly) {
     for (int i = 0; i < 20000; ++i) html += piece;
     page(html);
   }
-  expect_survives_damage(kHtml, "x.html.gz", {{"x.html.gz", gzip_file("<body><p class=\"a\">one &amp; two</p><pre>x</pre></body>")}});
-  expect_survives_damage(kHtml, "x.html", {{"x.html", "<body><!-- a --><p class=\"a\">one &amp; two</p><script>x</script></body>"}});
+  expect_survives_damage(kHtml, "x.html.gz",
+                         {{"x.html.gz", gzip_file("<body><p class=\"a\">one &amp; two</p><pre>x</pre></body>")}});
+  expect_survives_damage(kHtml, "x.html",
+                         {{"x.html", "<body><!-- a --><p class=\"a\">one &amp; two</p><script>x</script></body>"}});
 }
 
 TEST(Html, an_unclosed_element_does_not_swallow_the_text_before_it) {

@@ -17,8 +17,9 @@ TEST(Code, a_file_is_one_entry_with_its_layout) {
 }
 
 TEST(Fortune, texts_between_percent_lines) {
-  EXPECT_THAT(texts_of(kFortune.extract("owls", {{"owls", "An owl a day.\n\t\t-- Anon\n%\n%\nTwo\nlines, 100% of them\n%%\nlast"}})),
-              ElementsAre("An owl a day.\n\t\t-- Anon\n", "Two\nlines, 100% of them\n", "last\n"));
+  EXPECT_THAT(
+      texts_of(kFortune.extract("owls", {{"owls", "An owl a day.\n\t\t-- Anon\n%\n%\nTwo\nlines, 100% of them\n%%\nlast"}})),
+      ElementsAre("An owl a day.\n\t\t-- Anon\n", "Two\nlines, 100% of them\n", "last\n"));
 }
 
 TEST(Fortune, overstruck_characters_go) {
@@ -28,9 +29,12 @@ TEST(Fortune, overstruck_characters_go) {
 }
 
 const char* const kManual =
-    "This is owls.info, produced by hand.\n\x1f\nFile: owls.info,  Node: Top,  Next: Flight\n\nOwls\n****\n\nA manual. *Note Flight:: for more.\n\n"
-    "* Menu:\n\n* Flight::   how they fly\n\x1f\nFile: owls.info,  Node: Flight,  Prev: Top\n\n1 Flight\n========\n\nOwls fly at night (*note Night::), as *note Day:: "
-    "says; see *note the list: List.\n* a star that is text\n\x1f\nFile: owls.info,  Node: Concept Index\n\nIndex\n\n* wing: Flight. 3\n\x1f\nTag Table:\nNode: Top\n\x1f\n";
+    "This is owls.info, produced by hand.\n\x1f\nFile: owls.info,  Node: Top,  Next: Flight\n\nOwls\n****\n\nA manual. *Note "
+    "Flight:: for more.\n\n"
+    "* Menu:\n\n* Flight::   how they fly\n\x1f\nFile: owls.info,  Node: Flight,  Prev: Top\n\n1 Flight\n========\n\nOwls fly at "
+    "night (*note Night::), as *note Day:: "
+    "says; see *note the list: List.\n* a star that is text\n\x1f\nFile: owls.info,  Node: Concept Index\n\nIndex\n\n* wing: "
+    "Flight. 3\n\x1f\nTag Table:\nNode: Top\n\x1f\n";
 
 TEST(Info, nodes_lose_headers_menus_indices_and_underlines) {
   EXPECT_THAT(texts_of(kInfo.extract("owls.info", {{"owls.info", kManual}})),
@@ -60,7 +64,8 @@ TEST(Wordnet, synsets_are_words_and_gloss_labelled_by_file_and_grouped_by_first_
 }
 
 TEST(Wordnet, malformed_lines_are_passed_over) {
-  for (const char* line : {"x | y", "1 45 n 01 a 0 | y", "1 03 n ff a 0 | y", "1 03 n 00 a 0 | y", "1 03 n zz a 0 | y", "1 -3 n 01 a 0 | y", "1 03 n 01  0 | y", " | ", ""})
+  for (const char* line : {"x | y", "1 45 n 01 a 0 | y", "1 03 n ff a 0 | y", "1 03 n 00 a 0 | y", "1 03 n zz a 0 | y",
+                           "1 -3 n 01 a 0 | y", "1 03 n 01  0 | y", " | ", ""})
     EXPECT_THAT(texts_of(kWordnet.extract("d", {{"d", line}})), ElementsAre()) << line;
   expect_survives_damage(kWordnet, "d", {{"d", kSynsets}});
 }

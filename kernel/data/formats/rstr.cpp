@@ -1,5 +1,5 @@
-// Character vectors in an R lazy-load database (.rdb): a sequence of objects, each a big-endian length and a zlib stream that holds R's
-// XDR serialisation. Only long character vectors (STRSXP) are looked for: a book is one vector of lines.
+// Character vectors in an R lazy-load database (.rdb): a sequence of objects, each a big-endian length and a zlib stream that
+// holds R's XDR serialisation. Only long character vectors (STRSXP) are looked for: a book is one vector of lines.
 #include <cstdint>
 
 #include "kernel/data/formats/format.h"

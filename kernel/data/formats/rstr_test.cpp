@@ -13,7 +13,8 @@ constexpr std::uint32_t kMissing = 0xFFFFFFFF;
 /// A character vector in XDR form; an empty line is NA.
 std::string vector_of(const std::vector<std::string>& lines) {
   std::string bytes = big(16) + big(static_cast<std::uint32_t>(lines.size()));
-  for (const auto& line : lines) bytes += big(0x00040009) + (line.empty() ? big(kMissing) : big(static_cast<std::uint32_t>(line.size())) + line);
+  for (const auto& line : lines)
+    bytes += big(0x00040009) + (line.empty() ? big(kMissing) : big(static_cast<std::uint32_t>(line.size())) + line);
   return bytes;
 }
 
@@ -26,7 +27,8 @@ std::vector<std::string> short_lines(const std::string& first) {
 }
 
 TEST(Rstr, long_vectors_are_texts_and_short_ones_are_not) {
-  const std::string database = object("X\n" + vector_of({"name", "class"})) + object("X\n" + vector_of(short_lines("Chapter 1"))) +
+  const std::string database = object("X\n" + vector_of({"name", "class"})) +
+                               object("X\n" + vector_of(short_lines("Chapter 1"))) +
                                object("X\n" + vector_of(short_lines("Chapter 2")) + vector_of(short_lines("Chapter 3")));
   const auto texts = texts_of(kRstr.extract("x.rdb", {{"x.rdb", database}}));
   ASSERT_EQ(texts.size(), 3u);
@@ -50,7 +52,8 @@ TEST(Rstr, a_truncated_database_is_an_error) {
 TEST(Rstr, lengths_that_lie_are_not_believed) {
   const std::string start = big(16) + big(100) + big(9);
   for (const std::uint32_t length : {0x7FFFFFFFu, 0xFFFFFFFEu, 1000u})
-    EXPECT_THAT(texts_of(kRstr.extract("x.rdb", {{"x.rdb", object(start + big(length) + "text" + std::string(2000, 'x'))}})), ElementsAre());
+    EXPECT_THAT(texts_of(kRstr.extract("x.rdb", {{"x.rdb", object(start + big(length) + "text" + std::string(2000, 'x'))}})),
+                ElementsAre());
   EXPECT_THAT(texts_of(kRstr.extract("x.rdb", {{"x.rdb", object(big(16) + big(0xFFFFFFFF))}})), ElementsAre());
 }
 

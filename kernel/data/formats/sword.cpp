@@ -1,5 +1,5 @@
-// Modules of the SWORD project (zText, zCom): compressed blocks (.?zz), their index (.?zs: offset, compressed size, size) and the verse
-// table (.?zv: block, offset in it, length), all little-endian; the text carries OSIS tags.
+// Modules of the SWORD project (zText, zCom): compressed blocks (.?zz), their index (.?zs: offset, compressed size, size) and the
+// verse table (.?zv: block, offset in it, length), all little-endian; the text carries OSIS tags.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -19,7 +19,8 @@ constexpr std::size_t kLongVerse = 400;  // a comment, not a verse: a paragraph 
 
 std::uint32_t read_integer(std::string_view bytes, std::size_t position, std::size_t width) {
   std::uint32_t value = 0;
-  for (std::size_t i = 0; i < width; ++i) value |= static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[position + i])) << (8 * i);
+  for (std::size_t i = 0; i < width; ++i)
+    value |= static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[position + i])) << (8 * i);
   return value;
 }
 

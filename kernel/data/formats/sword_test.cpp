@@ -18,17 +18,20 @@ Files module(const std::string& end, const std::vector<std::string>& blocks, con
   std::string index;
   for (const auto& block : blocks) {
     const std::string stream = zlib_stream(block);
-    index += little(static_cast<std::uint32_t>(data.size())) + little(static_cast<std::uint32_t>(stream.size())) + little(static_cast<std::uint32_t>(block.size()));
+    index += little(static_cast<std::uint32_t>(data.size())) + little(static_cast<std::uint32_t>(stream.size())) +
+             little(static_cast<std::uint32_t>(block.size()));
     data += stream;
   }
   std::string table;
-  for (const auto& verse : verses) table += little(verse.block) + little(verse.offset) + little(verse.length, end == ".bz" ? 2 : 4);
+  for (const auto& verse : verses)
+    table += little(verse.block) + little(verse.offset) + little(verse.length, end == ".bz" ? 2 : 4);
   return {{"ot" + end + "z", data}, {"ot" + end + "s", index}, {"ot" + end + "v", table}};
 }
 
 const Files& small_module() {
-  static const Files files = module(".bz", {"In the first hour<note n=\"1\">a remark </note> nobody spoke .<l>They sang</l><l>softly</l>", "A second book."},
-                                    {{0, 0, 0}, {0, 0, 60}, {0, 60, 29}, {0, 0, 60}, {1, 0, 14}});
+  static const Files files = module(
+      ".bz", {"In the first hour<note n=\"1\">a remark </note> nobody spoke .<l>They sang</l><l>softly</l>", "A second book."},
+      {{0, 0, 0}, {0, 0, 60}, {0, 60, 29}, {0, 0, 60}, {1, 0, 14}});
   return files;
 }
 
@@ -60,7 +63,8 @@ TEST(Sword, an_index_that_points_outside_the_file_is_an_error) {
 }
 
 TEST(Sword, an_empty_testament_has_no_entries) {
-  EXPECT_THAT(texts_of(kSword.extract("nt.czz", {{"nt.czz", ""}, {"nt.czs", ""}, {"nt.czv", std::string(24, '\0')}})), ElementsAre());
+  EXPECT_THAT(texts_of(kSword.extract("nt.czz", {{"nt.czz", ""}, {"nt.czs", ""}, {"nt.czv", std::string(24, '\0')}})),
+              ElementsAre());
 }
 
 TEST(Sword, index_files_belong_to_their_data) {

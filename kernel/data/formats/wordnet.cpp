@@ -11,14 +11,21 @@ namespace moiety::data {
 namespace {
 
 /// lexnames(5WN): the number in a synset is an index into this list.
-constexpr std::array<std::string_view, 45> kLexicographerFiles = {
-    "adj.all",         "adj.pert",         "adv.all",           "noun.Tops",      "noun.act",       "noun.animal",   "noun.artifact",
-    "noun.attribute",  "noun.body",        "noun.cognition",    "noun.communication", "noun.event", "noun.feeling",  "noun.food",
-    "noun.group",      "noun.location",    "noun.motive",       "noun.object",    "noun.person",    "noun.phenomenon", "noun.plant",
-    "noun.possession", "noun.process",     "noun.quantity",     "noun.relation",  "noun.shape",     "noun.state",    "noun.substance",
-    "noun.time",       "verb.body",        "verb.change",       "verb.cognition", "verb.communication", "verb.competition", "verb.consumption",
-    "verb.contact",    "verb.creation",    "verb.emotion",      "verb.motion",    "verb.perception", "verb.possession", "verb.social",
-    "verb.stative",    "verb.weather",     "adj.ppl"};
+constexpr std::array<std::string_view, 45> kLexicographerFiles = {"adj.all",          "adj.pert",           "adv.all",
+                                                                  "noun.Tops",        "noun.act",           "noun.animal",
+                                                                  "noun.artifact",    "noun.attribute",     "noun.body",
+                                                                  "noun.cognition",   "noun.communication", "noun.event",
+                                                                  "noun.feeling",     "noun.food",          "noun.group",
+                                                                  "noun.location",    "noun.motive",        "noun.object",
+                                                                  "noun.person",      "noun.phenomenon",    "noun.plant",
+                                                                  "noun.possession",  "noun.process",       "noun.quantity",
+                                                                  "noun.relation",    "noun.shape",         "noun.state",
+                                                                  "noun.substance",   "noun.time",          "verb.body",
+                                                                  "verb.change",      "verb.cognition",     "verb.communication",
+                                                                  "verb.competition", "verb.consumption",   "verb.contact",
+                                                                  "verb.creation",    "verb.emotion",       "verb.motion",
+                                                                  "verb.perception",  "verb.possession",    "verb.social",
+                                                                  "verb.stative",     "verb.weather",       "adj.ppl"};
 
 bool read_number(std::string_view text, int base, std::size_t& value) {
   const auto end = text.data() + text.size();
@@ -56,7 +63,9 @@ Entry parse_synset(std::string_view line) {
     if (fields[4 + 2 * i].empty()) return {};
     names.push_back(plain_word(fields[4 + 2 * i]));
   }
-  return {one_line(join(names, ", ") + ": " + std::string(line.substr(bar + 3))), {std::string(kLexicographerFiles[file])}, lower(names[0])};
+  return {one_line(join(names, ", ") + ": " + std::string(line.substr(bar + 3))),
+          {std::string(kLexicographerFiles[file])},
+          lower(names[0])};
 }
 
 Result<std::vector<Entry>> extract(const std::string& path, const Files& files) {

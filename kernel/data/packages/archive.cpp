@@ -17,7 +17,8 @@ constexpr std::size_t kBlock = 512;
 constexpr std::uint64_t kLongestName = 64 << 10;
 
 // Fields of a tar header: offset and length (POSIX.1-1988 ustar).
-constexpr std::pair<std::size_t, std::size_t> kName = {0, 100}, kSize = {124, 12}, kChecksum = {148, 8}, kMagic = {257, 5}, kPrefix = {345, 155};
+constexpr std::pair<std::size_t, std::size_t> kName = {0, 100}, kSize = {124, 12}, kChecksum = {148, 8}, kMagic = {257, 5},
+                                              kPrefix = {345, 155};
 constexpr std::size_t kType = 156;
 
 std::string_view field(std::string_view block, std::pair<std::size_t, std::size_t> place) {
@@ -71,13 +72,15 @@ Status TarReader::read_header(std::string_view block) {
   const bool regular = type_ == '0' || type_ == 0;
   const bool long_name = type_ == 'L';
   name_ = field(block, kName);
-  if (const auto folder = field(block, kPrefix); field(block, kMagic) == "ustar" && block[kMagic.first + 5] == 0 && !folder.empty())
+  if (const auto folder = field(block, kPrefix);
+      field(block, kMagic) == "ustar" && block[kMagic.first + 5] == 0 && !folder.empty())
     name_ = std::string(folder) + "/" + name_;
   if (!long_name && !long_name_.empty()) name_ = std::exchange(long_name_, {});
   name_ = without_dot(name_);
   if (long_name && size > kLongestName) return fail(ErrorKind::failed, "tar entry with a name that is too long");
   keep_ = long_name || (regular && wanted_(name_));
-  if (keep_ && size > limit_ - kept_) return fail(ErrorKind::failed, fmt::format("{} makes more than {} MiB of chosen files", name_, limit_ >> 20));
+  if (keep_ && size > limit_ - kept_)
+    return fail(ErrorKind::failed, fmt::format("{} makes more than {} MiB of chosen files", name_, limit_ >> 20));
   if (keep_) kept_ += size;
   content_.clear();
   remaining_ = size;
@@ -122,17 +125,20 @@ Status TarReader::add(std::string_view piece) {
 }
 
 Result<Files> TarReader::finish() {
-  if (!ended_ && (remaining_ > 0 || !pending_.empty())) return fail(ErrorKind::failed, "the package ends in the middle of a file");
+  if (!ended_ && (remaining_ > 0 || !pending_.empty()))
+    return fail(ErrorKind::failed, "the package ends in the middle of a file");
   return std::move(files_);
 }
 
 Result<Files> read_package(const std::string& deb, const Chooser& wanted) {
   TarReader reader(wanted);
   const auto explain = [&](const std::string& what) {
-    return fail(ErrorKind::failed, fmt::format("the package {} cannot be read: {}", std::filesystem::path(deb).filename().string(), what),
+    return fail(ErrorKind::failed,
+                fmt::format("the package {} cannot be read: {}", std::filesystem::path(deb).filename().string(), what),
                 "delete it and run the same command again: " + deb);
   };
-  const auto outcome = run_program({"dpkg-deb", "--fsys-tarfile", deb}, [&](std::string_view piece) { return reader.add(piece); });
+  const auto outcome =
+      run_program({"dpkg-deb", "--fsys-tarfile", deb}, [&](std::string_view piece) { return reader.add(piece); });
   if (!outcome) return outcome.error().kind == ErrorKind::environment ? pass(outcome) : explain(outcome.error().message);
   if (outcome->exit_code != 0) return explain(printable(outcome->errors));
   auto files = reader.finish();

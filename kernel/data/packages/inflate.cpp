@@ -32,11 +32,15 @@ class Stream {
       stream_.avail_out = static_cast<uInt>(buffer.size());
       const int code = inflate(&stream_, Z_NO_FLUSH);
       const std::size_t got = buffer.size() - stream_.avail_out;
-      if (got > limit - std::min(limit, out.size())) return fail(ErrorKind::failed, fmt::format("decompresses to more than {} bytes", limit));
+      if (got > limit - std::min(limit, out.size()))
+        return fail(ErrorKind::failed, fmt::format("decompresses to more than {} bytes", limit));
       out.append(buffer.data(), got);
       if (code == Z_STREAM_END) return bytes.size() - stream_.avail_in;
-      if (code == Z_BUF_ERROR || (code == Z_OK && got == 0 && stream_.avail_in == 0)) return fail(ErrorKind::failed, "compressed data ends too early");
-      if (code != Z_OK) return fail(ErrorKind::failed, fmt::format("damaged compressed data ({})", stream_.msg != nullptr ? stream_.msg : "zlib"));
+      if (code == Z_BUF_ERROR || (code == Z_OK && got == 0 && stream_.avail_in == 0))
+        return fail(ErrorKind::failed, "compressed data ends too early");
+      if (code != Z_OK)
+        return fail(ErrorKind::failed,
+                    fmt::format("damaged compressed data ({})", stream_.msg != nullptr ? stream_.msg : "zlib"));
     }
   }
 

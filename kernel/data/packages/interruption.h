@@ -10,8 +10,8 @@
 
 namespace moiety::data {
 
-/// Starts the thread that waits for SIGINT and SIGTERM. Call once, before any other thread starts. Whatever a program publishes it
-/// publishes by one rename, so ending the process between two instructions leaves nothing half-written.
+/// Starts the thread that waits for SIGINT and SIGTERM. Call once, before any other thread starts. Whatever a program publishes
+/// it publishes by one rename, so ending the process between two instructions leaves nothing half-written.
 void watch_for_interruption();
 
 /// A folder in which something is being made. Leftovers of a killed process are removed first; what is in it at the end goes

@@ -30,13 +30,12 @@ std::map<std::string, Package> packages_in(const std::string& folder) {
 
 Status ignore_output(std::string_view) { return {}; }
 
-/// The last error line that apt printed, without its "E: ".
-std::string last_error(const std::string& errors) {
-  std::string last = "no reason given";
+/// The first error line that apt printed, without its "E: "; the later ones only follow from it.
+std::string first_error(const std::string& errors) {
   for (const auto& line : split(errors, '\n')) {
-    if (line.substr(0, 3) == "E: ") last = line.substr(3);
+    if (line.substr(0, 3) == "E: ") return printable(line.substr(3));
   }
-  return printable(last);
+  return "no reason given";
 }
 
 std::vector<std::string> unknown_packages(const std::string& errors) {
@@ -62,18 +61,44 @@ Result<Arguments> private_lists(const std::string& store) {
   for (const auto& folder : {lists + "/partial", cache + "/archives/partial"}) {
     if (auto status = make_folders(folder); !status) return pass(status);
   }
-  return Arguments{"-o", "Dir::State::lists=" + lists, "-o", "Dir::Cache=" + cache, "-o", "Debug::NoLocking=1",
-                   "-o", "Acquire::Languages=none"};
+  return Arguments{"-o", "Dir::State::lists=" + lists, "-o", "Dir::Cache=" + cache,
+                   "-o", "Debug::NoLocking=1",         "-o", "Acquire::Languages=none"};
 }
 
 Error not_obtainable(const std::vector<std::string>& missing, const std::string& folder, const std::string& errors) {
+  constexpr std::uintmax_t enough = 1 << 20;
+  std::error_code ignored;
+  const auto space = fs::space(folder, ignored);
+  if (!ignored && space.available < enough)
+    return {ErrorKind::environment, fmt::format("cannot download the Debian packages {}: the disk is full", join(missing, ", ")),
+            "free some space, then run the same command again: " + folder};
   const auto unknown = unknown_packages(errors);
   const auto& blamed = unknown.empty() ? missing : unknown;
-  Error error;
-  error.kind = ErrorKind::environment;
-  error.message = fmt::format("cannot download the Debian package{} {}: {}", blamed.size() > 1 ? "s" : "", join(blamed, ", "), last_error(errors));
-  error.hint = fmt::format("check the network, or type: cd {} && apt-get download {}", folder, join(missing, " "));
-  return error;
+  return {ErrorKind::environment,
+          fmt::format("cannot download the Debian package{} {}: {}", blamed.size() > 1 ? "s" : "", join(blamed, ", "),
+                      first_error(errors)),
+          fmt::format("check the network, or type: cd {} && apt-get download {}", folder, join(missing, " "))};
+}
+
+/// Downloads into `folder`: with the system's package lists, else with private ones.
+Status download(const std::vector<std::string>& missing, const std::string& folder, const std::string& store,
+                Progress& progress) {
+  const std::string packages = store + "/packages";
+  Arguments command = {"download"};
+  command.insert(command.end(), missing.begin(), missing.end());
+  const auto first = run_program(apt({}, command), ignore_output, folder);
+  if (!first) return pass(first);
+  if (first->exit_code == 0) return {};
+  progress.step("fetching package lists into the store, as the system's do not serve");
+  const auto options = private_lists(store);
+  if (!options) return pass(options);
+  // A source that does not answer is only a warning for apt, unless told so; the others may do, though.
+  const auto update = run_program(apt(*options, {"-o", "APT::Update::Error-Mode=any", "update"}), ignore_output);
+  if (!update) return pass(update);
+  const auto second = run_program(apt(*options, command), ignore_output, folder);
+  if (!second) return pass(second);
+  if (second->exit_code == 0) return {};
+  return tl::unexpected(not_obtainable(missing, packages, update->exit_code == 0 ? second->errors : update->errors));
 }
 
 /// Moves every .deb from `from` to `to`.
@@ -81,7 +106,8 @@ Status keep_packages(const std::string& from, const std::string& to) {
   std::error_code error;
   for (const auto& [name, package] : packages_in(from)) {
     fs::rename(package.path, to + "/" + fs::path(package.path).filename().string(), error);
-    if (error) return fail(ErrorKind::environment, fmt::format("cannot keep the package {} in {}: {}", name, to, error.message()));
+    if (error)
+      return fail(ErrorKind::environment, fmt::format("cannot keep the package {} in {}: {}", name, to, error.message()));
   }
   return {};
 }
@@ -97,7 +123,8 @@ Package parse_package_file_name(const std::string& path) {
   return package;
 }
 
-Result<std::map<std::string, Package>> obtain_packages(const std::vector<std::string>& names, const std::string& store, Progress& progress) {
+Result<std::map<std::string, Package>> obtain_packages(const std::vector<std::string>& names, const std::string& store,
+                                                       Progress& progress) {
   const std::string folder = store + "/packages";
   if (auto status = make_folders(folder); !status) return pass(status);
   auto found = packages_in(folder);
@@ -110,22 +137,8 @@ Result<std::map<std::string, Package>> obtain_packages(const std::vector<std::st
   progress.step(fmt::format("downloading {} Debian packages", missing.size()));
   const auto place = GuardedFolder::make(folder + "/.download");
   if (!place) return pass(place);
-  Arguments download = {"download"};
-  download.insert(download.end(), missing.begin(), missing.end());
-  auto outcome = run_program(apt({}, download), ignore_output, place->path());
-  if (!outcome) return pass(outcome);
-  if (outcome->exit_code != 0) {
-    progress.step("fetching package lists into the store, as the system's do not serve");
-    const auto options = private_lists(store);
-    if (!options) return pass(options);
-    const auto update = run_program(apt(*options, {"update"}), ignore_output);
-    if (!update) return pass(update);
-    outcome = run_program(apt(*options, download), ignore_output, place->path());
-    if (!outcome) return pass(outcome);
-    // What was fetched before the failure is whole and need not be fetched again.
-    if (auto status = keep_packages(place->path(), folder); !status) return pass(status);
-    if (outcome->exit_code != 0) return tl::unexpected(not_obtainable(missing, folder, outcome->errors + update->errors));
-  }
+  // apt writes under the final name from the first byte on: nothing is kept unless it said that all is well.
+  if (auto status = download(missing, place->path(), store, progress); !status) return pass(status);
   if (auto status = keep_packages(place->path(), folder); !status) return pass(status);
   found = packages_in(folder);
   for (const auto& name : missing) {

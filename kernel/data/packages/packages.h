@@ -20,10 +20,11 @@ struct Package {
 /// `fortunes_1%3a1.99.1-7.3_all.deb` → name, version with the epoch's colon; an empty name when it is no such file name.
 Package parse_package_file_name(const std::string& path);
 
-/// Every named package, from STORE/packages or by `apt-get download`. When the system's package lists do not know a package, private
-/// lists are fetched into STORE/apt and used instead. Files appear in STORE/packages whole or not at all. An environment error names
-/// the packages that cannot be had and the one line to type. Call it under the store's lock.
-Result<std::map<std::string, Package>> obtain_packages(const std::vector<std::string>& names, const std::string& store, Progress& progress);
+/// Every named package, from STORE/packages or by `apt-get download`. When the system's package lists do not know a package,
+/// private lists are fetched into STORE/apt and used instead. Files appear in STORE/packages whole or not at all. An environment
+/// error names the packages that cannot be had and the one line to type. Call it under the store's lock.
+Result<std::map<std::string, Package>> obtain_packages(const std::vector<std::string>& names, const std::string& store,
+                                                       Progress& progress);
 
 }  // namespace moiety::data
 

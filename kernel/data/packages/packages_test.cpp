@@ -52,11 +52,13 @@ TEST(Inflate, truncated_and_damaged_data_is_an_error) {
 
 TEST(Tar, chosen_files_are_read_from_pieces_of_any_size) {
   const std::string long_name = "usr/" + std::string(150, 'd') + "/file";
-  const std::string archive = tar_entry("./usr/a.txt", "alpha") + tar_entry("./usr/", "", '5') + tar_entry("././@LongLink", long_name + '\0', 'L') +
-                              tar_entry("truncated", std::string(600, 'x')) + tar_entry("./usr/link", "", '2') + tar_entry("./usr/b.bin", "beta") + tar_end();
+  const std::string archive = tar_entry("./usr/a.txt", "alpha") + tar_entry("./usr/", "", '5') +
+                              tar_entry("././@LongLink", long_name + '\0', 'L') + tar_entry("truncated", std::string(600, 'x')) +
+                              tar_entry("./usr/link", "", '2') + tar_entry("./usr/b.bin", "beta") + tar_end();
   for (const std::size_t piece : {std::size_t{1}, std::size_t{511}, std::size_t{512}, archive.size()}) {
     TarReader reader([](std::string_view path) { return path != "usr/b.bin"; });
-    for (std::size_t at = 0; at < archive.size(); at += piece) ASSERT_TRUE(reader.add(std::string_view(archive).substr(at, piece)));
+    for (std::size_t at = 0; at < archive.size(); at += piece)
+      ASSERT_TRUE(reader.add(std::string_view(archive).substr(at, piece)));
     const auto files = reader.finish();
     ASSERT_TRUE(files);
     EXPECT_EQ(files->size(), 2u);
@@ -186,11 +188,25 @@ TEST(Packages, an_unknown_package_is_named_with_the_line_to_type) {
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().exit_code(), 3);
   EXPECT_EQ(found.error().message, "cannot download the Debian package owls: Unable to locate package owls");
-  EXPECT_EQ(found.error().hint, fmt::format("check the network, or type: cd {} && apt-get download cats owls", store / "packages"));
+  EXPECT_EQ(found.error().hint,
+            fmt::format("check the network, or type: cd {} && apt-get download cats owls", store / "packages"));
+}
+
+TEST(Packages, a_network_that_is_down_is_told_apart_from_an_unknown_package) {
+  const FakeApt apt(
+      "case \"$*\" in *update*) echo 'E: Could not connect to the mirror' >&2;; *) echo 'E: Unable to locate package owls' >&2;; "
+      "esac; exit 100");
+  const TemporaryFolder store;
+  Progress progress;
+  const auto found = obtain_packages({"owls"}, store.path(), progress);
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().exit_code(), 3);
+  EXPECT_EQ(found.error().message, "cannot download the Debian package owls: Could not connect to the mirror");
 }
 
 TEST(Packages, a_download_that_dies_leaves_nothing_half) {
-  const FakeApt apt("case \"$*\" in *download*) printf half > owls_2_all.deb.partial; echo 'E: Failed to fetch owls' >&2; exit 100;; esac");
+  const FakeApt apt(
+      "case \"$*\" in *download*) printf half > owls_2_all.deb; echo 'E: Failed to fetch owls' >&2; exit 100;; esac");
   const TemporaryFolder store;
   Progress progress;
   const auto found = obtain_packages({"owls"}, store.path(), progress);

@@ -67,8 +67,10 @@ std::string make_deb(const std::string& folder, const std::string& name, const s
                      const std::vector<std::pair<std::string, std::string>>& files) {
   const TemporaryFolder tree;
   EXPECT_TRUE(make_folders(tree / "DEBIAN"));
-  EXPECT_TRUE(write_file(tree / "DEBIAN/control",
-                         fmt::format("Package: {}\nVersion: {}\nArchitecture: all\nMaintainer: nobody <nobody@example.org>\nDescription: test\n", name, version)));
+  EXPECT_TRUE(write_file(
+      tree / "DEBIAN/control",
+      fmt::format("Package: {}\nVersion: {}\nArchitecture: all\nMaintainer: nobody <nobody@example.org>\nDescription: test\n",
+                  name, version)));
   for (const auto& [path, content] : files) {
     EXPECT_TRUE(make_folders(std::filesystem::path(tree / path).parent_path().string()));
     EXPECT_TRUE(write_file(tree / path, content));
@@ -76,7 +78,8 @@ std::string make_deb(const std::string& folder, const std::string& name, const s
   EXPECT_TRUE(make_folders(folder));
   const std::string deb = fmt::format("{}/{}_{}_all.deb", folder, name, version);
   std::filesystem::permissions(tree.path(), std::filesystem::perms(0755));
-  const auto outcome = run_program({"dpkg-deb", "--root-owner-group", "-Zgzip", "--build", tree.path(), deb}, [](std::string_view) { return Status(); });
+  const auto outcome = run_program({"dpkg-deb", "--root-owner-group", "-Zgzip", "--build", tree.path(), deb},
+                                   [](std::string_view) { return Status(); });
   EXPECT_TRUE(outcome && outcome->exit_code == 0) << (outcome ? outcome->errors : outcome.error().message);
   return deb;
 }

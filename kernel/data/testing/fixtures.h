@@ -27,7 +27,8 @@ std::string tar_end();
 std::string make_deb(const std::string& folder, const std::string& name, const std::string& version,
                      const std::vector<std::pair<std::string, std::string>>& files);
 
-/// Runs the extractor on every prefix of the main file and on copies with single bytes changed: it must return, whatever it returns.
+/// Runs the extractor on every prefix of the main file and on copies with single bytes changed: it must return, whatever it
+/// returns.
 void expect_survives_damage(const Format& format, const std::string& path, const Files& files);
 
 /// Texts of the entries, for comparisons.

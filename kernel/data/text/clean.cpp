@@ -23,9 +23,10 @@ const char* replacement(char32_t c) {
   if (c == 0x2014) return " - ";
   if (c == 0x2026) return "...";
   if (c == 0xA0 || between(c, 0x2002, 0x200A) || c == 0x202F) return " ";
-  const bool unseen = between(c, 0x200B, 0x200F) || between(c, 0x2028, 0x202E) || between(c, 0x2060, 0x2064) || c == 0xFEFF || c == 0xAD;
-  const bool without_meaning = c == 0xB6 || c == 0xFFFD || between(c, 0xE000, 0xF8FF) || c >= 0xF0000 || between(c, 0xFDD0, 0xFDEF) ||
-                               (c & 0xFFFE) == 0xFFFE;
+  const bool unseen =
+      between(c, 0x200B, 0x200F) || between(c, 0x2028, 0x202E) || between(c, 0x2060, 0x2064) || c == 0xFEFF || c == 0xAD;
+  const bool without_meaning = c == 0xB6 || c == 0xFFFD || between(c, 0xE000, 0xF8FF) || c >= 0xF0000 ||
+                               between(c, 0xFDD0, 0xFDEF) || (c & 0xFFFE) == 0xFFFE;
   if (unseen || without_meaning || c == 0x2581) return "";
   return nullptr;
 }

@@ -12,16 +12,16 @@ constexpr std::size_t kLongestReference = 32;
 
 const std::unordered_map<std::string_view, std::string_view>& named_references() {
   static const std::unordered_map<std::string_view, std::string_view> table = {
-      {"amp", "&"},     {"lt", "<"},      {"gt", ">"},      {"quot", "\""},   {"apos", "'"},    {"nbsp", " "},    {"ndash", "-"},
-      {"mdash", " - "}, {"hellip", "..."}, {"lsquo", "'"},  {"rsquo", "'"},   {"ldquo", "\""},  {"rdquo", "\""},  {"copy", "(C)"},
-      {"reg", "(R)"},   {"trade", "(TM)"}, {"times", "x"},  {"middot", "."},  {"bull", "*"},    {"laquo", "\""},  {"raquo", "\""},
-      {"minus", "-"},   {"le", "<="},     {"ge", ">="},     {"ne", "!="},     {"rarr", "->"},   {"larr", "<-"},   {"rArr", "=>"},
-      {"deg", "°"},     {"sect", "§"},    {"prime", "'"},   {"pound", "£"},   {"euro", "€"},    {"frac12", "½"},  {"shy", ""},
-      {"para", ""},     {"thinsp", " "},  {"ensp", " "},    {"emsp", " "},    {"zwj", ""},      {"zwnj", ""},     {"auml", "ä"},
-      {"ouml", "ö"},    {"uuml", "ü"},    {"Auml", "Ä"},    {"Ouml", "Ö"},    {"Uuml", "Ü"},    {"szlig", "ß"},   {"eacute", "é"},
-      {"Eacute", "É"},  {"egrave", "è"},  {"agrave", "à"},  {"ecirc", "ê"},   {"ccedil", "ç"},  {"icirc", "î"},   {"ocirc", "ô"},
-      {"ugrave", "ù"},  {"iuml", "ï"},    {"acirc", "â"},   {"oacute", "ó"},  {"aacute", "á"},  {"iacute", "í"},  {"uacute", "ú"},
-      {"ntilde", "ñ"},  {"aelig", "æ"},   {"oslash", "ø"},  {"alpha", "α"},   {"beta", "β"},    {"gamma", "γ"},   {"lambda", "λ"},
+      {"amp", "&"},     {"lt", "<"},       {"gt", ">"},     {"quot", "\""},  {"apos", "'"},   {"nbsp", " "},   {"ndash", "-"},
+      {"mdash", " - "}, {"hellip", "..."}, {"lsquo", "'"},  {"rsquo", "'"},  {"ldquo", "\""}, {"rdquo", "\""}, {"copy", "(C)"},
+      {"reg", "(R)"},   {"trade", "(TM)"}, {"times", "x"},  {"middot", "."}, {"bull", "*"},   {"laquo", "\""}, {"raquo", "\""},
+      {"minus", "-"},   {"le", "<="},      {"ge", ">="},    {"ne", "!="},    {"rarr", "->"},  {"larr", "<-"},  {"rArr", "=>"},
+      {"deg", "°"},     {"sect", "§"},     {"prime", "'"},  {"pound", "£"},  {"euro", "€"},   {"frac12", "½"}, {"shy", ""},
+      {"para", ""},     {"thinsp", " "},   {"ensp", " "},   {"emsp", " "},   {"zwj", ""},     {"zwnj", ""},    {"auml", "ä"},
+      {"ouml", "ö"},    {"uuml", "ü"},     {"Auml", "Ä"},   {"Ouml", "Ö"},   {"Uuml", "Ü"},   {"szlig", "ß"},  {"eacute", "é"},
+      {"Eacute", "É"},  {"egrave", "è"},   {"agrave", "à"}, {"ecirc", "ê"},  {"ccedil", "ç"}, {"icirc", "î"},  {"ocirc", "ô"},
+      {"ugrave", "ù"},  {"iuml", "ï"},     {"acirc", "â"},  {"oacute", "ó"}, {"aacute", "á"}, {"iacute", "í"}, {"uacute", "ú"},
+      {"ntilde", "ñ"},  {"aelig", "æ"},    {"oslash", "ø"}, {"alpha", "α"},  {"beta", "β"},   {"gamma", "γ"},  {"lambda", "λ"},
       {"pi", "π"},
   };
   return table;

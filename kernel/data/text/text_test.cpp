@@ -14,7 +14,8 @@ using testing::ElementsAre;
 
 TEST(Unicode, what_is_no_utf8_is_told_apart) {
   EXPECT_TRUE(is_utf8("naïve 🦉 \n"));
-  for (const char* bad : {"\xC0\xAF", "\xE0\x80\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xF8\x88\x80\x80\x80", "\x80", "a\xC3", "\xF0\x9F\x99"})
+  for (const char* bad :
+       {"\xC0\xAF", "\xE0\x80\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xF8\x88\x80\x80\x80", "\x80", "a\xC3", "\xF0\x9F\x99"})
     EXPECT_FALSE(is_utf8(bad));
 }
 
@@ -49,7 +50,8 @@ TEST(Unicode, prefixes_end_between_characters) {
 
 TEST(Unicode, letters_are_counted_in_any_script) {
   EXPECT_TRUE(is_letter(U'z') && is_letter(U'é') && is_letter(U'ж') && is_letter(U'語'));
-  EXPECT_FALSE(is_letter(U'7') || is_letter(U'_') || is_letter(U'→') || is_letter(U'×') || is_letter(U'。') || is_letter(0x1F989));
+  EXPECT_FALSE(is_letter(U'7') || is_letter(U'_') || is_letter(U'→') || is_letter(U'×') || is_letter(U'。') ||
+               is_letter(0x1F989));
 }
 
 TEST(Clean, typography_becomes_plain_and_what_a_tokenizer_loses_goes) {
@@ -67,25 +69,31 @@ TEST(Clean, at_most_one_blank_line_and_no_space_at_line_ends) {
 }
 
 TEST(Clean, cleaning_twice_changes_nothing) {
-  for (const char* text : {"“a”\t—b…\n\n\n\nc ", "x\u2014\u2014y", "  code\n    more\n"}) EXPECT_EQ(normalise(normalise(text)), normalise(text));
+  for (const char* text : {"“a”\t—b…\n\n\n\nc ", "x\u2014\u2014y", "  code\n    more\n"})
+    EXPECT_EQ(normalise(normalise(text)), normalise(text));
 }
 
 TEST(Clean, prose_is_unwrapped) {
   const std::string wrapped =
       "The lighthouse keeper wrote down every ship that went\nby in the night, and in the morning he read the list to\nhis cat.";
-  EXPECT_EQ(unwrap(wrapped),
-            "The lighthouse keeper wrote down every ship that went by in the night, and in the morning he read the list to his cat.");
+  EXPECT_EQ(
+      unwrap(wrapped),
+      "The lighthouse keeper wrote down every ship that went by in the night, and in the morning he read the list to his cat.");
 }
 
 TEST(Clean, tables_code_and_verse_keep_their_lines) {
-  for (const char* text : {"short\nlines\nof verse", "| a table with a fairly long line of its own, yes | it is |\n| another fairly long line of the table, right here |",
-                           "$ program --with a long list of options that is --wrapped \\\n    and goes on in the next line of the shell, you see"})
+  for (const char* text :
+       {"short\nlines\nof verse",
+        "| a table with a fairly long line of its own, yes | it is |\n| another fairly long line of the table, right here |",
+        "$ program --with a long list of options that is --wrapped \\\n    and goes on in the next line of the shell, you see"})
     EXPECT_EQ(unwrap(text), text);
 }
 
 TEST(Clean, list_items_start_their_own_line) {
-  EXPECT_EQ(unwrap("These are the things that the traveller had in her bag:\n- a lamp that had never been lit since it was made there\n  by her aunt"),
-            "These are the things that the traveller had in her bag:\n- a lamp that had never been lit since it was made there by her aunt");
+  EXPECT_EQ(unwrap("These are the things that the traveller had in her bag:\n- a lamp that had never been lit since it was made "
+                   "there\n  by her aunt"),
+            "These are the things that the traveller had in her bag:\n- a lamp that had never been lit since it was made there "
+            "by her aunt");
 }
 
 TEST(Clean, blocks_and_lines) {
