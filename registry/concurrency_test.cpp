@@ -175,7 +175,7 @@ TEST_F(Concurrency, T11_each_result_is_visible_to_others_when_its_write_returns)
   sketch.write(*registry);
   const auto stage = StudySketch::stage_id("score", "dense", 1);
   // The last of ten tasks crashes; the nine before it stay.
-  const pid_t child = in_child([&] {
+  const int status = run_child([&] {
     auto mine = Registry::open(path, OpenMode::existing);
     if (!child_ok(mine)) return 1;
     for (int task = 0; task < 9; ++task) {
@@ -184,7 +184,6 @@ TEST_F(Concurrency, T11_each_result_is_visible_to_others_when_its_write_returns)
     raise(SIGKILL);
     return 1;
   });
-  const int status = wait_for(child);
   ASSERT_TRUE(WIFSIGNALED(status));
   const auto rows = registry->final_metrics(stage);
   ASSERT_OK(rows);

@@ -1,7 +1,9 @@
 #include "registry/connection.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -9,8 +11,6 @@
 namespace moiety::registry {
 
 namespace {
-
-constexpr int busy_milliseconds = 10'000;
 
 std::string file_of(sqlite3* connection) {
   const char* name = connection == nullptr ? nullptr : sqlite3_db_filename(connection, "main");
@@ -33,7 +33,7 @@ Error sqlite_error(sqlite3* connection, int code, const std::string& path, std::
                    "check the disk with `df`, then run the same command again; committed rows are safe");
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return error(ErrorKind::environment, "another process kept the file locked for over 10 s",
+      return error(ErrorKind::environment, "another process kept the file locked for over a minute",
                    "see who has it open with `fuser -v`, then run the same command again");
     case SQLITE_READONLY:
     case SQLITE_CANTOPEN:
@@ -103,7 +103,8 @@ Result<Database> Database::open(const std::string& path, Access access) {
   Database database(connection, path);
   if (code != SQLITE_OK) return tl::unexpected(sqlite_error(connection, code, path, "cannot open"));
   sqlite3_extended_result_codes(connection, 1);
-  sqlite3_busy_timeout(connection, busy_milliseconds);
+  database.patience_->random = static_cast<std::uint32_t>(getpid()) * 2654435761U + 1;
+  sqlite3_busy_handler(connection, Patience::wait, database.patience_.get());
   if (auto status = database.script("PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL; PRAGMA mmap_size = 0;"); !status) {
     return pass(status);
   }
@@ -113,11 +114,24 @@ Result<Database> Database::open(const std::string& path, Access access) {
 Database::Database(Database&& other) noexcept
     : connection_(std::exchange(other.connection_, nullptr)),
       path_(std::move(other.path_)),
-      statements_(std::move(other.statements_)) {}
+      statements_(std::move(other.statements_)),
+      patience_(std::move(other.patience_)) {}
 
 Database::~Database() {
   for (auto& [sql, cached] : statements_) sqlite3_finalize(cached->statement);
   sqlite3_close(connection_);
+}
+
+int Database::Patience::wait(void* patience, int tries) {
+  auto& self = *static_cast<Patience*>(patience);
+  const auto now =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  if (tries == 0) self.since = now;
+  if (now - self.since > self.milliseconds) return 0;
+  self.random = self.random * 1664525U + 1013904223U;  // Numerical Recipes' quick generator: only to come at uneven times
+  const auto most = static_cast<std::uint32_t>(std::min(1 + tries, 10)) * 1000U;
+  std::this_thread::sleep_for(std::chrono::microseconds(200 + (self.random >> 8U) % most));
+  return 1;
 }
 
 Result<std::string> Database::choose_journal() {

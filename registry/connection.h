@@ -74,12 +74,16 @@ class Database {
  public:
   enum class Access { create, read_write, read_only };
 
-  /// Opens the file with the settings all connections share: busy timeout 10 s, foreign keys, synchronous NORMAL, no memory map.
+  /// Opens the file with the settings all connections share: patience with other writers (a minute), foreign keys, synchronous
+  /// NORMAL, no memory map.
   /// The journal mode is chosen by `choose_journal`.
   static Result<Database> open(const std::string& path, Access access);
   Database(Database&&) noexcept;
   Database& operator=(Database&&) = delete;
   ~Database();
+
+  /// How long to wait for a file that another process has locked.
+  void set_patience(int milliseconds) { patience_->milliseconds = milliseconds; }
 
   /// WAL on a local disk; on a network file system, where WAL's shared memory does not work, DELETE. Returns a line for the user
   /// when a network file system made it leave WAL or start without it, else "".
@@ -128,12 +132,23 @@ class Database {
     bool busy = false;
   };
 
-  Database(sqlite3* connection, std::string path) : connection_(connection), path_(std::move(path)) {}
+  /// SQLite's own busy timeout sleeps 100 ms between tries: among eight busy writers on a loaded machine one was starved for over
+  /// ten seconds. This one tries every few milliseconds, at uneven times.
+  struct Patience {
+    int milliseconds = 60'000;
+    std::int64_t since = 0;
+    std::uint32_t random = 0;
+    static int wait(void* patience, int tries);
+  };
+
+  Database(sqlite3* connection, std::string path)
+      : connection_(connection), path_(std::move(path)), patience_(std::make_unique<Patience>()) {}
   void rollback();
 
   sqlite3* connection_;
   std::string path_;
   std::unordered_map<std::string, std::unique_ptr<Cached>> statements_;
+  std::unique_ptr<Patience> patience_;
 };
 
 /// What SQLite's last error on this connection means for the user. A full disk, an unwritable folder, a damaged or foreign file

@@ -95,7 +95,6 @@ TEST(Open, the_connection_has_the_settings_that_keep_rows) {
   ASSERT_OK(registry);
   auto& database = registry->connection().database;
   EXPECT_EQ(**database.text("PRAGMA journal_mode"), "wal");
-  EXPECT_EQ(**database.integer("PRAGMA busy_timeout"), 10'000);
   EXPECT_EQ(**database.integer("PRAGMA foreign_keys"), 1);
   EXPECT_EQ(**database.integer("PRAGMA synchronous"), 1);
   EXPECT_EQ(database.integer("PRAGMA mmap_size")->value_or(0), 0);
@@ -103,6 +102,35 @@ TEST(Open, the_connection_has_the_settings_that_keep_rows) {
       **database.integer("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE '%STRICT%' AND name NOT LIKE "
                          "'sqlite_%'"),
       0);
+}
+
+TEST(Open, T01_a_locked_file_is_waited_for_and_then_named) {
+  TemporaryFolder folder;
+  const std::string path = folder / "moiety.db";
+  Gate gate;
+  const pid_t child = in_child([&] {
+    gate.wait();
+    auto third = Registry::open(path, OpenMode::existing);
+    return child_ok(third) && child_ok(third->declare_metrics({{"loss", "nat", -1, ""}})) ? 0 : 1;
+  });
+  auto first = Registry::open(path, OpenMode::create);
+  auto second = Registry::open(path, OpenMode::existing);
+  ASSERT_OK(first);
+  ASSERT_OK(second);
+  ASSERT_OK(first->connection().database.execute("BEGIN IMMEDIATE"));
+  auto& waiting = second->connection().database;
+  waiting.set_patience(-1);
+  const auto refused = waiting.transaction([] { return Status(); });
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::environment);
+  EXPECT_THAT(refused.error().message, HasSubstr("locked"));
+  ASSERT_OK(waiting.integer("SELECT count(*) FROM run"));  // readers never wait
+  // The child usually has to wait; it succeeds either way.
+  gate.open();
+  usleep(50'000);
+  ASSERT_OK(first->connection().database.execute("COMMIT"));
+  EXPECT_EQ(wait_for(child), 0);
+  ASSERT_OK(waiting.transaction([] { return Status(); }));
 }
 
 class NetworkFilesystem : public testing::Test {
@@ -200,7 +228,7 @@ TEST_F(States, a_runs_state_follows_its_stages) {
 }
 
 TEST_F(States, T08_only_an_explicit_end_mark_gives_done) {
-  const pid_t child = in_child([&] {
+  const int status = run_child([&] {
     auto mine = Registry::open(path, OpenMode::existing);
     if (!child_ok(mine)) return 1;
     AttemptRow attempt;
@@ -211,7 +239,7 @@ TEST_F(States, T08_only_an_explicit_end_mark_gives_done) {
     (*writer)->log({"loss", {}, 1, 0.5});
     return child_ok((*writer)->flush()) ? 0 : 1;  // leaves without an end mark, and with exit code 0
   });
-  EXPECT_EQ(wait_for(child), 0);
+  EXPECT_EQ(status, 0);
   EXPECT_EQ(state(tuned), "running");
   ASSERT_OK(registry->reap_dead_attempts());
   EXPECT_EQ(state(tuned), "interrupted") << "exit code 0 alone is not `done`";
@@ -224,13 +252,13 @@ TEST_F(States, T08_only_an_explicit_end_mark_gives_done) {
 }
 
 TEST_F(States, T07_a_dead_process_is_interrupted_and_a_living_one_is_not) {
-  const pid_t child = in_child([&] {
+  const int status = run_child([&] {
     auto mine = Registry::open(path, OpenMode::existing);
     AttemptRow attempt;
     attempt.stage_id = tuned;
     return child_ok(mine) && child_ok(mine->begin_attempt(attempt)) ? 0 : 1;
   });
-  EXPECT_EQ(wait_for(child), 0);
+  EXPECT_EQ(status, 0);
   begin(score, getpid());
   // No heartbeat for a long time says nothing on this host: a step may take hours.
   ASSERT_OK(database().execute("UPDATE attempt SET heartbeat = 0"));

@@ -95,8 +95,8 @@ Status migrate(Database& database, const std::vector<Migration>& steps, std::vec
   if (!before) return pass(before);
   if (**before == newest) return {};
 
-  // Whoever migrates a big file copies it first; the others must not give up after the usual ten seconds.
-  sqlite3_busy_timeout(database.handle(), 600'000);
+  // Whoever migrates a big file copies it first; the others must not give up after the usual minute.
+  database.set_patience(600'000);
   const Status status = database.transaction([&]() -> Status {
     const auto inside = version();
     if (!inside) return pass(inside);
@@ -127,7 +127,7 @@ Status migrate(Database& database, const std::vector<Migration>& steps, std::vec
     }
     return database.execute("INSERT OR REPLACE INTO meta VALUES('schema_version', ?)", {std::to_string(newest)});
   });
-  sqlite3_busy_timeout(database.handle(), 10'000);
+  database.set_patience(60'000);
   return status;
 }
 

@@ -24,12 +24,34 @@
 
 namespace moiety::registry {
 
+/// Runs `body` in a child process, which exits with what it returns. Gives the child's id.
+inline pid_t in_child(const std::function<int()>& body) {
+  const pid_t child = fork();
+  if (child != 0) return child;
+  _exit(body());
+}
+
+inline int wait_for(pid_t child) {
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status;
+}
+
 class RegistryTest : public testing::Test {
  protected:
-  void SetUp() override {
+  void SetUp() override { open(); }
+  void open() {
     auto opened = Registry::open(path, OpenMode::create);
     ASSERT_OK(opened);
     registry.emplace(std::move(*opened));
+  }
+  /// Runs a child to its end and gives its wait status. The registry is closed meanwhile: a connection must not cross a fork,
+  /// since SQLite keeps its locks' state in memory.
+  int run_child(const std::function<int()>& body) {
+    registry.reset();
+    const int status = wait_for(in_child(body));
+    open();
+    return status;
   }
   Database& database() { return registry->connection().database; }
   std::int64_t count(const std::string& sql) {
@@ -122,19 +144,6 @@ struct StudySketch {
     }
   }
 };
-
-/// Runs `body` in a child process, which exits with what it returns. Gives the child's id.
-inline pid_t in_child(const std::function<int()>& body) {
-  const pid_t child = fork();
-  if (child != 0) return child;
-  _exit(body());
-}
-
-inline int wait_for(pid_t child) {
-  int status = 0;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return status;
-}
 
 /// Holds children back until the parent lets all go at once.
 class Gate {
