@@ -21,7 +21,7 @@
 #define MOIETY_SANITIZER "none"
 #endif
 
-#define MOIETY_BUILD_TAG                                            \
+#define MOIETY_BUILD_TAG \
   "compiler=" MOIETY_COMPILER "\n"                                  \
   "standard=" MOIETY_TEXT(__cplusplus) "\n"                         \
   "cxx11_abi=" MOIETY_TEXT(_GLIBCXX_USE_CXX11_ABI) "\n"             \

@@ -9,9 +9,9 @@ namespace moiety {
 
 class Archive;
 
-/// A component holds its options and its state, no trained tensor (those it declares, see weights.h). It draws randomness only from
-/// the streams it is handed, throws only standard or c10 exceptions, registers no operators and leaves no threads.
-/// A component is used by one thread at a time.
+/// A component holds its options and its state, no trained tensor (those it declares, see weights.h). It draws randomness only
+/// from the streams it is handed, throws only standard or c10 exceptions, registers no operators and leaves no threads. A
+/// component is used by one thread at a time.
 class Component {
  public:
   Component() = default;

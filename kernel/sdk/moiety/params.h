@@ -89,8 +89,8 @@ struct Parameter {
 };
 
 /// An enum and its words, written once; at namespace scope. A word's hyphen is an underscore here.
-#define MOIETY_CHOICE(Name, ...) \
-  enum class Name { __VA_ARGS__ }; \
+#define MOIETY_CHOICE(Name, ...)                                                     \
+  enum class Name { __VA_ARGS__ };                                                   \
   [[maybe_unused]] constexpr const char* choice_words(Name) { return #__VA_ARGS__; } \
   static_assert(true, "")
 
@@ -122,18 +122,28 @@ struct IsPart<std::shared_ptr<T>> : std::true_type {};
 
 template <class T>
 constexpr ParameterType type_of() {
-  if constexpr (std::is_same_v<T, bool>) return ParameterType::boolean;
-  else if constexpr (std::is_same_v<T, std::int64_t>) return ParameterType::integer;
-  else if constexpr (std::is_same_v<T, double>) return ParameterType::number;
-  else if constexpr (std::is_same_v<T, std::string>) return ParameterType::text;
-  else if constexpr (std::is_enum_v<T>) return ParameterType::choice;
-  else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) return ParameterType::integers;
-  else if constexpr (std::is_same_v<T, std::vector<std::string>>) return ParameterType::texts;
-  else if constexpr (std::is_same_v<T, Budget>) return ParameterType::budget;
-  else if constexpr (std::is_same_v<T, Layers>) return ParameterType::layers;
+  if constexpr (std::is_same_v<T, bool>)
+    return ParameterType::boolean;
+  else if constexpr (std::is_same_v<T, std::int64_t>)
+    return ParameterType::integer;
+  else if constexpr (std::is_same_v<T, double>)
+    return ParameterType::number;
+  else if constexpr (std::is_same_v<T, std::string>)
+    return ParameterType::text;
+  else if constexpr (std::is_enum_v<T>)
+    return ParameterType::choice;
+  else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>)
+    return ParameterType::integers;
+  else if constexpr (std::is_same_v<T, std::vector<std::string>>)
+    return ParameterType::texts;
+  else if constexpr (std::is_same_v<T, Budget>)
+    return ParameterType::budget;
+  else if constexpr (std::is_same_v<T, Layers>)
+    return ParameterType::layers;
   else {
-    static_assert(IsPart<T>::value, "a parameter's field is bool, int64_t, double, string, an enum, a list of int64_t or string, "
-                                    "Budget, Layers, optional of these, or shared_ptr of a component kind");
+    static_assert(IsPart<T>::value,
+                  "a parameter's field is bool, int64_t, double, string, an enum, a list of int64_t or string, "
+                  "Budget, Layers, optional of these, or shared_ptr of a component kind");
     return ParameterType::component;
   }
 }
@@ -145,10 +155,12 @@ void set_field(void* options, const Value& value) {
   using Plain = typename Unwrapped<Field>::type;
   if (std::holds_alternative<std::monostate>(value)) return;
   Field& field = static_cast<Owner*>(options)->*Member;
-  if constexpr (std::is_enum_v<Plain>) field = static_cast<Plain>(std::get<std::int64_t>(value));
+  if constexpr (std::is_enum_v<Plain>)
+    field = static_cast<Plain>(std::get<std::int64_t>(value));
   else if constexpr (IsPart<Plain>::value)
     field = std::static_pointer_cast<typename Plain::element_type>(std::get<std::shared_ptr<Component>>(value));
-  else field = std::get<Plain>(value);
+  else
+    field = std::get<Plain>(value);
 }
 
 template <auto Member>

@@ -11,7 +11,7 @@
 
 namespace moiety {
 
-inline constexpr std::uint32_t plugin_magic = 0x4D6F6965;  ///< "Moie"
+inline constexpr std::uint32_t plugin_magic = 0x4D6F6965;     ///< "Moie"
 inline constexpr std::uint16_t api_major = 0, api_minor = 1;  ///< before 1.0 both must be equal
 
 struct ComponentEntry {
@@ -91,17 +91,17 @@ constexpr ComponentEntry component(const char* name, int version, const char* su
 extern "C" __attribute__((visibility("default"))) const moiety::PluginDescriptor moiety_plugin_v1;
 
 /// Once in a plugin: MOIETY_PLUGIN("name", "1.0.0", "summary", component<A>(…), component<B>(…))
-#define MOIETY_PLUGIN(plugin_name, plugin_version, plugin_summary, ...)                                                      \
-  static constexpr ::moiety::ComponentEntry moiety_components[] = {__VA_ARGS__};                                             \
-  __attribute__((section(".moiety.build"), used)) static const char moiety_build_tag[] = MOIETY_BUILD_TAG;                   \
-  constexpr ::moiety::PluginDescriptor moiety_plugin_v1 = {::moiety::plugin_magic,                                           \
-                                                           sizeof(::moiety::PluginDescriptor),                               \
-                                                           ::moiety::api_major,                                              \
-                                                           ::moiety::api_minor,                                              \
-                                                           plugin_name,                                                      \
-                                                           plugin_version,                                                   \
-                                                           plugin_summary,                                                   \
-                                                           moiety_components,                                                \
+#define MOIETY_PLUGIN(plugin_name, plugin_version, plugin_summary, ...)                                    \
+  static constexpr ::moiety::ComponentEntry moiety_components[] = {__VA_ARGS__};                           \
+  __attribute__((section(".moiety.build"), used)) static const char moiety_build_tag[] = MOIETY_BUILD_TAG; \
+  constexpr ::moiety::PluginDescriptor moiety_plugin_v1 = {::moiety::plugin_magic,                         \
+                                                           sizeof(::moiety::PluginDescriptor),             \
+                                                           ::moiety::api_major,                            \
+                                                           ::moiety::api_minor,                            \
+                                                           plugin_name,                                    \
+                                                           plugin_version,                                 \
+                                                           plugin_summary,                                 \
+                                                           moiety_components,                              \
                                                            sizeof(moiety_components) / sizeof(::moiety::ComponentEntry)}
 
 #endif  // MOIETY_PLUGIN_H_

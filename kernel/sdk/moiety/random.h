@@ -48,7 +48,8 @@ class Random {
   }
   template <class T>
   void shuffle(std::vector<T>& items) {
-    for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[static_cast<std::size_t>(below(static_cast<std::int64_t>(i)))]);
+    for (std::size_t i = items.size(); i > 1; --i)
+      std::swap(items[i - 1], items[static_cast<std::size_t>(below(static_cast<std::int64_t>(i)))]);
   }
 
   /// The four words of Philox 4x32-10 for a counter and a key; public so that the known answers can be tested.

@@ -45,8 +45,8 @@ class Bank {
 };
 
 struct RouterCost {
-  double experts_per_row = 0;     ///< experts a row runs
-  double multiply_adds = 0;       ///< to route one token
+  double experts_per_row = 0;  ///< experts a row runs
+  double multiply_adds = 0;    ///< to route one token
 };
 
 class Router : public Component {

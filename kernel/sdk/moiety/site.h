@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace moiety {
@@ -22,10 +23,10 @@ struct Site {
 /// What is known when a plan is made; 0 or empty: not known yet.
 struct Facts {
   const Site* site = nullptr;
-  std::int64_t sources = 0;                   ///< models a constructor reads
+  std::int64_t sources = 0;  ///< models a constructor reads
   std::vector<std::string> domains;
-  std::vector<std::int64_t> domain_windows;   ///< training windows of each domain
-  std::int64_t run_windows = 0;               ///< windows the stage will train on
+  std::vector<std::int64_t> domain_windows;  ///< training windows of each domain
+  std::int64_t run_windows = 0;              ///< windows the stage will train on
 };
 
 /// Why a combination cannot be; all are reported, none is thrown.

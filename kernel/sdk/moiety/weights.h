@@ -1,5 +1,5 @@
-// Trained tensors: the engine owns them, a component declares them and holds a handle. One ordered registry then serves optimizer,
-// checkpoint and counting, and no plugin knows of them.
+// Trained tensors: the engine owns them, a component declares them and holds a handle. One ordered registry then serves
+// optimizer, checkpoint and counting, and no plugin knows of them.
 #ifndef MOIETY_WEIGHTS_H_
 #define MOIETY_WEIGHTS_H_
 
@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace moiety {
@@ -20,7 +21,7 @@ struct Spec {
   double deviation = 0, constant = 0;  ///< initial values: normal(0, deviation) + constant
   bool decays = true;                  ///< weight decay applies
   bool trains = true;
-  bool per_expert = false;             ///< the first dimension counts experts: only routed ones are active
+  bool per_expert = false;  ///< the first dimension counts experts: only routed ones are active
 
   Spec normal(double sd) && {
     deviation = sd;

@@ -1,0 +1,24 @@
+// What a forward pass must know beside its input.
+#ifndef MOIETY_KERNEL_ENGINE_LAYERS_FORWARD_CONTEXT_H_
+#define MOIETY_KERNEL_ENGINE_LAYERS_FORWARD_CONTEXT_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "moiety/random.h"
+
+namespace moiety::engine {
+
+struct ForwardContext {
+  bool training = false;
+  std::int64_t step = 0;
+  Random random{0};  ///< the stream of this step and micro-batch; every place forks its own
+  double dropout = 0;
+  std::vector<at::Tensor> losses;  ///< weighted auxiliary losses met on the way, 0-d
+};
+
+}  // namespace moiety::engine
+
+#endif  // MOIETY_KERNEL_ENGINE_LAYERS_FORWARD_CONTEXT_H_

@@ -1,0 +1,70 @@
+// The ordered registry of a model's tensors: one stretch of memory holds all that is trained, a second one its gradient.
+#ifndef MOIETY_KERNEL_ENGINE_LAYERS_PARAMETERS_H_
+#define MOIETY_KERNEL_ENGINE_LAYERS_PARAMETERS_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernel/engine/numerics/adamw.h"
+#include "moiety/random.h"
+#include "moiety/weights.h"
+
+namespace moiety::engine {
+
+class ParameterStore {
+ public:
+  struct Entry {
+    std::string name;
+    Spec spec;
+    std::shared_ptr<at::Tensor> tensor;  ///< undefined until allocate()
+    std::int64_t offset = 0;             ///< into the flat list
+    std::int64_t size() const;
+  };
+
+  explicit ParameterStore(at::ScalarType type = at::kFloat) : type_(type) {}
+  ParameterStore(const ParameterStore&) = delete;
+  ParameterStore& operator=(const ParameterStore&) = delete;
+
+  /// Throws std::invalid_argument for a name that is taken or a negative size.
+  Weight declare(const std::string& name, Spec spec);
+  /// Makes all tensors, zero; those that train get a gradient that lies in flat_gradient(). Once.
+  void allocate();
+  bool allocated() const { return values_.defined(); }
+  /// Gives every tensor its declared start: numbers depend on the stream and the tensor's name alone.
+  void initialise(const Random& random);
+  void initialise(const Entry& entry, const Random& random);
+
+  const std::vector<Entry>& entries() const { return entries_; }  ///< in order of declaration
+  const Entry* find(const std::string& name) const;
+  std::int64_t total() const;  ///< numbers declared, gaps between tensors left out
+
+  const at::Tensor& flat_values() const { return values_; }      ///< [n], what trains first, then what does not
+  const at::Tensor& flat_gradient() const { return gradient_; }  ///< [n of what trains]
+  const std::vector<DecaySegment>& segments() const { return segments_; }
+  void zero_gradient();
+
+ private:
+  at::ScalarType type_;
+  std::vector<Entry> entries_;
+  at::Tensor values_, gradient_;
+  std::vector<DecaySegment> segments_;
+};
+
+/// The part of a store whose names begin with a prefix: what a component is handed.
+class PrefixedParameters final : public Parameters {
+ public:
+  PrefixedParameters(ParameterStore& store, std::string prefix) : store_(store), prefix_(std::move(prefix)) {}
+  Weight add(Spec spec) override { return store_.declare(prefix_ + spec.name, spec); }
+
+ private:
+  ParameterStore& store_;
+  std::string prefix_;
+};
+
+}  // namespace moiety::engine
+
+#endif  // MOIETY_KERNEL_ENGINE_LAYERS_PARAMETERS_H_

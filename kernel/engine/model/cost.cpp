@@ -1,0 +1,72 @@
+#include "kernel/engine/model/cost.h"
+
+namespace moiety::engine {
+
+void Work::add(const Spans& spans) {
+  for (std::int64_t i = 0; i < spans.count(); ++i) add_sequences(1, static_cast<double>(spans.length(i)));
+}
+
+void Work::add_sequences(double count, double length) {
+  tokens += count * length;
+  pairs += count * length * (length + 1) / 2;
+}
+
+PlannedModel dense_facts(const Architecture& a) {
+  PlannedModel facts;
+  facts.architecture = a;
+  const auto layers = static_cast<std::size_t>(a.layers);
+  facts.experts.assign(layers, 0);
+  facts.experts_per_row.assign(layers, 0);
+  facts.routing_multiply_adds.assign(layers, 0);
+  const auto d = static_cast<double>(a.width), f = static_cast<double>(a.inner);
+  const double layer = 4 * d * d + 4 * d + 2 * d * f + f + d + 4 * d;
+  facts.total = static_cast<double>(a.vocabulary + a.context) * d + static_cast<double>(a.layers) * layer + 2 * d +
+                static_cast<double>(a.classes) * (d + 1);
+  facts.active = facts.total;
+  return facts;
+}
+
+PlannedModel facts_of(const Gpt& model) {
+  PlannedModel facts = dense_facts(model.architecture());
+  facts.total = static_cast<double>(model.parameters().total());
+  facts.active = facts.total;
+  for (const auto& site : model.sites()) {
+    if (!site) continue;
+    const auto layer = static_cast<std::size_t>(site->site().layer);
+    const RouterCost cost = site->cost();
+    facts.experts[layer] = site->site().experts;
+    facts.experts_per_row[layer] = cost.experts_per_row;
+    facts.routing_multiply_adds[layer] = cost.multiply_adds;
+    const double idle = 1 - cost.experts_per_row / static_cast<double>(site->site().experts);
+    const std::string prefix = model.site_prefix(site->site().layer);
+    for (const auto& entry : model.parameters().entries()) {
+      const bool role = entry.name == prefix + "in" || entry.name == prefix + "out" || entry.name == prefix + "in_bias" ||
+                        (entry.name == prefix + "out_bias" && entry.spec.shape[0] != 1);
+      if (role) facts.active -= idle * static_cast<double>(entry.size());
+    }
+  }
+  return facts;
+}
+
+double training_memory(const PlannedModel& model, double rows) {
+  const Architecture& a = model.architecture;
+  const double a_row = static_cast<double>(a.layers) * (12 * static_cast<double>(a.width) + static_cast<double>(a.inner) +
+                                                        static_cast<double>(a.heads * a.context));
+  constexpr double program = 250e6;  // the process with LibTorch loaded
+  return program + 4 * (4 * model.total + rows * a_row);
+}
+
+double forward_flops(const PlannedModel& model, const Work& work) {
+  const Architecture& a = model.architecture;
+  const auto d = static_cast<double>(a.width), f = static_cast<double>(a.inner);
+  double per_token = 0;
+  for (std::size_t i = 0; i < model.experts.size(); ++i) {
+    const double share = model.experts[i] > 0 ? model.experts_per_row[i] / static_cast<double>(model.experts[i]) : 1;
+    per_token += 4 * d * d + 2 * d * f * share + model.routing_multiply_adds[i];
+  }
+  const double attention = 2 * d * work.pairs * static_cast<double>(a.layers);
+  const double read_out = d * (static_cast<double>(a.vocabulary) * work.language_read_outs + static_cast<double>(a.classes) * work.class_read_outs);
+  return 2 * (per_token * work.tokens + attention + read_out);
+}
+
+}  // namespace moiety::engine

@@ -1,0 +1,82 @@
+// GPT: Radford et al., "Language models are unsupervised multitask learners" (2019). Causal, LayerNorm before each block, learned
+// positions, GELU, read-out tied to the token table; feed-forwards dense or of experts.
+#ifndef MOIETY_KERNEL_ENGINE_MODEL_GPT_H_
+#define MOIETY_KERNEL_ENGINE_MODEL_GPT_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+#include "kernel/engine/layers/expert_site.h"
+#include "kernel/engine/layers/forward_context.h"
+#include "kernel/engine/layers/parameters.h"
+#include "kernel/engine/layers/spans.h"
+#include "kernel/engine/model/architecture.h"
+
+namespace moiety::engine {
+
+/// Sequences packed one after another: tokens [R] int64, without padding, so that no row is computed for nothing.
+struct Batch {
+  at::Tensor tokens;
+  Spans spans;
+};
+
+/// The sites of a model by layer; null where the feed-forward is dense.
+using Sites = std::vector<std::unique_ptr<ExpertSite>>;
+
+class Gpt {
+ public:
+  /// Declares all tensors and makes them, zero. `sites` is empty (all dense) or has one entry a layer.
+  Gpt(const Architecture& architecture, Sites sites, at::ScalarType type = at::kFloat);
+
+  /// GPT-2's start: normal(0.02), projections into the residual stream divided by √(2·layers), biases 0, gains 1.
+  void initialise(const Random& random) { parameters_.initialise(random); }
+
+  /// What leaves the last LayerNorm: [R, d].
+  at::Tensor hidden(const Batch& batch, ForwardContext& context) const;
+  /// The same for the last row of each sequence: [B, d]. The last block computes no other row, unless its router has losses to train on.
+  at::Tensor last_hidden(const Batch& batch, ForwardContext& context) const;
+
+  /// Mean cross-entropy of targets [R] int64, without auxiliary losses: 0-d.
+  at::Tensor language_loss(const Batch& batch, const at::Tensor& targets, ForwardContext& context) const;
+  /// The loss of each row, without gradient: [R].
+  at::Tensor language_losses(const Batch& batch, const at::Tensor& targets, ForwardContext& context) const;
+  /// Read-out of the last row of each sequence: [B, classes].
+  at::Tensor class_logits(const Batch& batch, ForwardContext& context) const;
+
+  const Architecture& architecture() const { return architecture_; }
+  ParameterStore& parameters() { return parameters_; }
+  const ParameterStore& parameters() const { return parameters_; }
+  const Sites& sites() const { return sites_; }
+  Sites& sites() { return sites_; }
+  std::string site_prefix(std::int64_t layer) const;
+
+ private:
+  struct Norm {
+    Weight gain, bias;
+  };
+  struct Layer {
+    Norm attention_norm, feed_forward_norm;
+    Weight qkv, qkv_bias, output, output_bias;
+    Weight in, in_bias, out, out_bias;  ///< of a dense feed-forward
+  };
+  Norm declare_norm(const std::string& name);
+  at::Tensor normalise(const at::Tensor& x, const Norm& norm) const;
+  at::Tensor embed(const Batch& batch, ForwardContext& context) const;
+  at::Tensor attend(const at::Tensor& x, const Layer& layer, std::int64_t index, const Spans& spans, ForwardContext& context) const;
+  at::Tensor attend_last(const at::Tensor& x, const Layer& layer, std::int64_t index, const Spans& spans, const at::Tensor& last,
+                         ForwardContext& context) const;
+  at::Tensor think(const at::Tensor& x, const Layer& layer, std::int64_t index, const Spans& spans, ForwardContext& context) const;
+
+  Architecture architecture_;
+  Sites sites_;
+  ParameterStore parameters_;
+  Weight tokens_, positions_, head_, head_bias_;
+  std::vector<Layer> layers_;
+  Norm final_norm_;
+};
+
+}  // namespace moiety::engine
+
+#endif  // MOIETY_KERNEL_ENGINE_MODEL_GPT_H_

@@ -1,0 +1,229 @@
+// construct: experts made from a dense model's feed-forwards.
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "kernel/engine/stages/options.h"
+#include "kernel/engine/stages/stage_model.h"
+#include "kernel/engine/stages/verbs.h"
+
+namespace moiety::engine {
+namespace {
+
+struct Options {
+  Layers layers;
+  std::shared_ptr<ExpertConstructor> experts;
+  std::shared_ptr<Router> router;
+};
+
+constexpr Parameter parameters[] = {
+    param<&Options::layers>("feed_forward.layers", "all", "which layers get experts: all, last 2, every 2, or numbers from 0"),
+    required<&Options::experts>("feed_forward.experts", "how the experts are made"),
+    required<&Options::router>("feed_forward.router", "which experts a row runs")};
+
+constexpr Output results[] = {metric("experts", "experts", 0, "of each site"), metric("total_parameters", "parameters", 0, "of the model"),
+                              metric("active_parameters", "parameters", 0, "that one token uses")};
+
+/// The layers of a model that the rule means, in order, or a problem.
+std::vector<std::int64_t> layers_of(const Layers& wanted, std::int64_t layers, ConfigProblems& problems) {
+  const std::string path = "feed_forward.layers";
+  std::set<std::int64_t> chosen;
+  long long n = 0;
+  if (wanted.rule == "all") {
+    for (std::int64_t i = 0; i < layers; ++i) chosen.insert(i);
+  } else if (std::sscanf(wanted.rule.c_str(), "last %lld", &n) == 1) {
+    if (n < 1 || n > layers) problems.push_back({path, fmt::format("`{}` of a model with {} layers", wanted.rule, layers)});
+    for (std::int64_t i = std::max<std::int64_t>(0, layers - n); i < layers; ++i) chosen.insert(i);
+  } else if (std::sscanf(wanted.rule.c_str(), "every %lld", &n) == 1) {
+    if (n < 1 || n > layers) problems.push_back({path, fmt::format("`{}` of a model with {} layers", wanted.rule, layers)});
+    for (std::int64_t i = n - 1; n > 0 && i < layers; i += n) chosen.insert(i);
+  } else if (!wanted.rule.empty()) {
+    problems.push_back({path, "`" + wanted.rule + "` is no rule; there are all, last N, every N"});
+  }
+  for (const std::int64_t layer : wanted.list) {
+    if (layer < 0 || layer >= layers) problems.push_back({path, fmt::format("there is no layer {}; they are 0 … {}", layer, layers - 1)});
+    else if (!chosen.insert(layer).second) problems.push_back({path, fmt::format("layer {} is named twice", layer)});
+  }
+  if (chosen.empty() && problems.empty()) problems.push_back({path, "names no layer"});
+  return {chosen.begin(), chosen.end()};
+}
+
+Site site_of(const Architecture& a, std::int64_t layer) {
+  Site site;
+  site.layer = layer;
+  site.layers = a.layers;
+  site.width = a.width;
+  site.inner = a.inner;
+  return site;
+}
+
+/// A site's own two components. The number of experts is asked for, and both are asked whether they agree to it.
+struct Made {
+  Site site;
+  Instance constructor, router;
+};
+std::optional<Made> make(const ComponentSet& components, const nlohmann::json& config, Site site, ConfigProblems& problems) {
+  const auto& table = config.at("feed_forward");
+  auto constructor = components.make("expert_constructor", table.at("experts"), "feed_forward.experts", problems);
+  auto router = components.make("router", table.at("router"), "feed_forward.router", problems);
+  if (!constructor || !router) return std::nullopt;
+  Facts facts;
+  facts.site = &site;
+  facts.sources = 1;
+  const std::size_t before = problems.size();
+  check_all(*constructor, facts, "feed_forward.experts", problems);
+  if (problems.size() != before) return std::nullopt;
+  site.experts = call("count", *constructor, [&] { return constructor->as<ExpertConstructor>().count(facts); });
+  if (site.experts < 1) {
+    problems.push_back({"feed_forward.experts", fmt::format("{} gives {} experts", constructor->name, site.experts)});
+    return std::nullopt;
+  }
+  check_all(*constructor, facts, "feed_forward.experts", problems);
+  check_all(*router, facts, "feed_forward.router", problems);
+  if (problems.size() != before) return std::nullopt;
+  return Made{site, std::move(*constructor), std::move(*router)};
+}
+
+constexpr const char* roles[] = {"in", "in_bias", "out", "out_bias"};
+
+Sources dense_tensors(const ModelFile& file, const std::string& prefix) {
+  TensorMap tensors;
+  for (const char* role : roles) {
+    const auto found = file.tensors.find(prefix + role);
+    if (found != file.tensors.end()) tensors.emplace(role, found->second);
+  }
+  return {tensors};
+}
+
+/// What expand() gave, into the declared tensors of the site.
+void fill(Gpt& model, const ExpertSite& site, const TensorMap& values) {
+  const std::string prefix = model.site_prefix(site.site().layer);
+  const char* name = site.constructor().name;
+  const at::NoGradGuard no_gradient;
+  for (const auto& [role, value] : values)
+    if (model.parameters().find(prefix + role) == nullptr) throw ComponentFailure(name, "expand", "gives `" + role + "`, which was not declared");
+  for (const char* role : roles) {
+    const auto* entry = model.parameters().find(prefix + role);
+    if (entry == nullptr) continue;
+    const auto value = values.find(role);
+    if (value == values.end()) throw ComponentFailure(name, "expand", std::string("does not give `") + role + "`");
+    if (!value->second.defined() || value->second.sizes() != entry->tensor->sizes())
+      throw ComponentFailure(name, "expand", std::string("gives `") + role + "` in another shape than it was declared");
+    if (!at::isfinite(value->second).all().item<bool>()) throw ComponentFailure(name, "expand", std::string("gives a `") + role + "` that is not finite");
+    entry->tensor->copy_(value->second);
+  }
+}
+
+Result<StageOutcome> run(StageContext& context) {
+  const Job& job = context.job;
+  auto read = stage_options<Options>(parameters, job, context.components);
+  if (auto status = read.status(); !status) return pass(status);
+  const JobInput* from = job.input("from");
+  if (from == nullptr) return fail(ErrorKind::usage, "construct needs an input `from`");
+  auto file = read_model_file(from->path);
+  if (!file) return pass(file);
+  const Architecture& architecture = file->architecture;
+  const std::vector<std::int64_t> layers = layers_of(read.values.layers, architecture.layers, read.problems);
+  if (auto status = read.status(); !status) return pass(status);
+  auto sites = make_sites(file->manifest, architecture, context.components, file->state);
+  if (!sites) return pass(sites);
+
+  const Random cluster = Random(static_cast<std::uint64_t>(job.seeds.cluster)).fork("cluster");
+  const Random init = Random(static_cast<std::uint64_t>(job.seeds.init)).fork("init");
+  StageOutcome outcome;
+  std::map<std::int64_t, Sources> sources;
+  double done = 0;
+  for (const std::int64_t layer : layers) {
+    auto& place = (*sites)[static_cast<std::size_t>(layer)];
+    if (place) return fail(ErrorKind::failed, fmt::format("layer {} of the model has experts already", layer));
+    auto made = make(context.components, job.config, site_of(architecture, layer), read.problems);
+    if (auto status = read.status(); !made || !status) return status ? fail(ErrorKind::failed, "a component cannot be made") : tl::unexpected<Error>(status.error());
+    sources[layer] = dense_tensors(*file, fmt::format("layer{}.feed_forward.", layer));
+    call("plan", made->constructor, [&] {
+      made->constructor.as<ExpertConstructor>().plan(sources[layer], made->site, cluster.fork(static_cast<std::uint64_t>(layer)));
+    });
+    place = std::make_unique<ExpertSite>(made->site, std::move(made->constructor), std::move(made->router));
+    context.protocol.progress("sites", ++done, static_cast<double>(layers.size()) + 1, 0, "construct");
+    if (context.stop.load() != 0) {
+      outcome.ending = Ending::interrupted;
+      return outcome;
+    }
+  }
+
+  outcome.model = std::make_unique<Gpt>(architecture, std::move(*sites));
+  Gpt& model = *outcome.model;
+  TensorMap kept = file->tensors;
+  std::map<std::string, at::Tensor> fresh;
+  for (const std::int64_t layer : layers) {
+    const std::string prefix = model.site_prefix(layer);
+    for (const char* role : roles) kept.erase(prefix + role);
+    const ExpertSite& site = *model.sites()[static_cast<std::size_t>(layer)];
+    fill(model, site, call("expand", site.constructor(), [&] {
+           return site.constructor().as<ExpertConstructor>().expand(sources[layer], site.site());
+         }));
+    for (const auto& entry : model.parameters().entries()) {
+      if (entry.name.rfind(prefix + "router.", 0) == 0) model.parameters().initialise(entry, init);
+      if (entry.name.rfind(prefix, 0) == 0 && entry.name.rfind(prefix + "norm.", 0) != 0) kept[entry.name] = *entry.tensor;
+    }
+  }
+  if (auto status = load_tensors(model, kept); !status) return pass(status);
+  for (const std::int64_t layer : layers) {
+    const at::NoGradGuard no_gradient;
+    model.sites()[static_cast<std::size_t>(layer)]->prepare(init.fork("prepare").fork(static_cast<std::uint64_t>(layer)));
+  }
+  const PlannedModel facts = facts_of(model);
+  outcome.cost = {0, 0, facts.total, facts.active, 0};
+  outcome.results = {{"experts", model.sites()[static_cast<std::size_t>(layers.front())]->site().experts},
+                     {"total_parameters", facts.total}, {"active_parameters", facts.active}};
+  if (file->manifest.contains("position")) outcome.position = file->manifest["position"];
+  return outcome;
+}
+
+CheckResult check(const CheckContext& context) {
+  CheckResult result;
+  auto read = stage_options<Options>(parameters, context.job, context.components);
+  result.problems = read.problems;
+  if (context.job.input("from") == nullptr) result.problems.push_back({"from", "a model to construct from is needed"});
+  if (!result.problems.empty()) return result;
+  auto model = planned_starting_model(context, 0, 0, result.problems);
+  if (!model) return result;
+  for (const std::int64_t layer : layers_of(read.values.layers, model->architecture.layers, result.problems)) {
+    const auto i = static_cast<std::size_t>(layer);
+    if (model->experts[i] > 0) {
+      result.problems.push_back({"feed_forward.layers", fmt::format("layer {} of the model has experts already", layer)});
+      return result;
+    }
+    auto made = make(context.components, context.job.config, site_of(model->architecture, layer), result.problems);
+    if (!made) return result;
+    // Sizes are told by declaring into a store that makes no tensors.
+    ParameterStore store;
+    const RouterCost cost = call("cost", made->router, [&] { return made->router.as<Router>().cost(made->site); });
+    model->experts[i] = made->site.experts;
+    model->experts_per_row[i] = cost.experts_per_row;
+    model->routing_multiply_adds[i] = cost.multiply_adds;
+    const Site site = made->site;
+    ExpertSite counted(site, std::move(made->constructor), std::move(made->router));
+    counted.bind(store, "");
+    const auto d = static_cast<double>(site.width), f = static_cast<double>(site.inner);
+    const double dense = 2 * d * f + f + d, total = static_cast<double>(store.total());
+    double idle = 0;
+    for (const auto& entry : store.entries())
+      if (entry.name.rfind("router.", 0) != 0 && entry.spec.shape[0] == site.experts) idle += static_cast<double>(entry.size());
+    model->total += total - dense;
+    model->active += total - dense - idle * (1 - cost.experts_per_row / static_cast<double>(site.experts));
+  }
+  result.cost = {0, 0, model->total, model->active, training_memory(*model, 0)};
+  result.model = std::move(model);
+  return result;
+}
+
+}  // namespace
+
+Verb construct_verb() {
+  return {"construct", "makes experts from a dense model", false, "model", {{"from", "model", true}}, false, false, {"init", "cluster"},
+          parameters, std::size(parameters), nullptr, 0, results, std::size(results), &run, &check};
+}
+
+}  // namespace moiety::engine

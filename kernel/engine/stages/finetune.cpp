@@ -1,0 +1,188 @@
+// finetune: the whole model and a classification head on the items of a task.
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "kernel/engine/stages/classification.h"
+#include "kernel/engine/stages/options.h"
+#include "kernel/engine/stages/stage_model.h"
+#include "kernel/engine/stages/training_loop.h"
+#include "kernel/engine/stages/verbs.h"
+
+namespace moiety::engine {
+namespace {
+
+struct Options : TrainingOptions {
+  std::string task;
+  Budget budget;
+  std::int64_t batch = 0, micro_batch = 0, every_steps = 0, items = 0;
+};
+
+constexpr Parameter parameters[] = {
+    required<&Options::task>("task", "the task to learn"),
+    required<&Options::budget>("budget", "how long: examples, epochs, steps or tokens (at the items' mean length)"),
+    param<&Options::batch>("batch", 32, "items a step").range(1, 1000000).in("items"),
+    param<&Options::micro_batch>("micro_batch", 0, "items computed at once, the rest is accumulated; 0: the whole batch").range(0, 1000000).in("items"),
+    param<&Options::learning_rate>("learning_rate", 1e-3, "AdamW's peak rate").above(0),
+    MOIETY_TRAINING_PARAMETERS(Options),
+    param<&Options::every_steps>("validation.every_steps", 0, "steps between two validations; 0: only at the end").at_least(0).in("steps"),
+    param<&Options::items>("validation.items", 2000, "validation items, the same for every seed; 0: all").at_least(0).in("items")};
+
+constexpr Output metrics[] = {metric("loss", "nats", -1, "training loss of a step, an item"), metric("learning_rate", "", 0, "rate of a step"),
+                              metric("valid_loss", "nats", -1, "loss of the validation items"),
+                              metric("valid_accuracy", "share", +1, "share of the validation items that are right")};
+constexpr Output results[] = {metric("valid_loss", "nats", -1, "at the end"), metric("valid_accuracy", "share", +1, "at the end"),
+                              metric("tokens", "tokens", 0, "trained on"), metric("flops", "", 0, "spent on training")};
+
+/// Which item stands at a place of the endless list of shuffled epochs; it depends on the seed alone.
+class ItemOrder {
+ public:
+  ItemOrder(std::int64_t items, Random random) : random_(random), order_(static_cast<std::size_t>(items)) {}
+  std::int64_t at(std::int64_t place) {
+    const auto items = static_cast<std::int64_t>(order_.size());
+    if (place / items != epoch_) {
+      epoch_ = place / items;
+      std::iota(order_.begin(), order_.end(), 0);
+      random_.fork(static_cast<std::uint64_t>(epoch_)).shuffle(order_);
+    }
+    return order_[static_cast<std::size_t>(place % items)];
+  }
+
+ private:
+  Random random_;
+  std::int64_t epoch_ = -1;
+  std::vector<std::int64_t> order_;
+};
+
+double mean_length(const TaskFacts& facts) {
+  return static_cast<double>(facts.train_tokens) / static_cast<double>(std::max<std::int64_t>(1, facts.train_items));
+}
+
+Result<StageOutcome> run(StageContext& context) {
+  const Job& job = context.job;
+  auto read = stage_options<Options>(parameters, job, context.components);
+  if (auto status = read.status(); !status) return pass(status);
+  const Options& options = read.values;
+  auto task = TrainingTask::open(job.task);
+  if (!task) return pass(task);
+  const Items& items = task->items(TrainingSplit::train);
+  const Items& valid_items = task->items(TrainingSplit::valid);
+  if (items.count() == 0 || valid_items.count() == 0) return fail(ErrorKind::failed, "the task has no items to train on, or none to validate with");
+  auto start = starting_model(context, task->facts().vocabulary, task->facts().class_count());
+  if (!start) return pass(start);
+  StageOutcome outcome;
+  outcome.model = std::move(start->model);
+  Gpt& model = *outcome.model;
+  const std::int64_t length = model.architecture().context;
+  const auto examples = examples_of(options.budget, options.batch, items.count(), mean_length(task->facts()));
+  if (!examples) return pass(examples);
+  const std::int64_t steps = (*examples + options.batch - 1) / options.batch;
+  const std::int64_t micro = options.micro_batch > 0 ? std::min(options.micro_batch, options.batch) : options.batch;
+
+  ItemOrder order(items.count(), Random(static_cast<std::uint64_t>(job.seeds.data)).fork("items"));
+  const Random noise = Random(static_cast<std::uint64_t>(job.seeds.noise)).fork("finetune");
+  const std::vector<std::int64_t> valid_chosen = fixed_items(valid_items, options.items);
+  double valid_loss = 0, valid_accuracy = 0;
+  Work work;
+  std::int64_t taken = 0;  // examples
+  TrainingPlan plan;
+  plan.model = &model;
+  plan.options = options;
+  plan.steps = steps;
+  plan.unit = "examples";
+  plan.total = *examples;
+  plan.done = [&] { return taken; };
+  plan.accumulate = [&](std::int64_t step) {
+    std::vector<std::int64_t> chosen;
+    for (std::int64_t place = step * options.batch; place < std::min(*examples, (step + 1) * options.batch); ++place) chosen.push_back(order.at(place));
+    const auto count = static_cast<std::int64_t>(chosen.size());
+    double loss = 0;
+    for (std::int64_t first = 0; first < count; first += micro) {
+      const std::int64_t last = std::min(count, first + micro);
+      const ItemBatch packed = pack_items(items, length, {chosen.begin() + first, chosen.begin() + last});
+      ForwardContext forward;
+      forward.training = true;
+      forward.step = step;
+      forward.random = noise.fork(static_cast<std::uint64_t>(step)).fork(static_cast<std::uint64_t>(first / micro));
+      forward.dropout = options.dropout;
+      const double share = static_cast<double>(last - first) / static_cast<double>(count);
+      const at::Tensor of_labels = class_loss(model.class_logits(packed.batch, forward), packed.labels);
+      at::Tensor total = of_labels;
+      for (const at::Tensor& extra : forward.losses) total = total + extra;
+      (share == 1 ? total : total * share).backward();
+      loss += share * of_labels.item<double>();
+      work.add(packed.batch.spans);
+    }
+    taken += count;
+    return loss;
+  };
+  plan.state = [&](Archive& archive) {
+    archive("stage.taken", taken);
+    archive("stage.tokens", work.tokens);
+    archive("stage.pairs", work.pairs);
+    archive("stage.valid_loss", valid_loss);
+    archive("stage.valid_accuracy", valid_accuracy);
+  };
+  plan.after_step = [&](std::int64_t step) {
+    if (step != steps && (options.every_steps == 0 || step % options.every_steps != 0)) return true;
+    const ClassScore valid = score(classify(model, valid_items, valid_chosen));
+    valid_loss = valid.loss;
+    valid_accuracy = valid.accuracy;
+    context.series.log("valid_loss", step, valid_loss);
+    context.series.log("valid_accuracy", step, valid_accuracy);
+    return std::isfinite(valid_loss);
+  };
+
+  auto end = train(context, plan);
+  if (!end) return pass(end);
+  outcome.ending = end->ending;
+  outcome.error = end->error;
+  work.class_read_outs = static_cast<double>(taken);
+  const PlannedModel cost = facts_of(model);
+  outcome.cost = {work.tokens, training_flops(cost, work), cost.total, cost.active, 0};
+  if (outcome.ending != Ending::done) return outcome;
+  outcome.results = {{"valid_loss", valid_loss}, {"valid_accuracy", valid_accuracy}, {"tokens", outcome.cost.tokens}, {"flops", outcome.cost.flops}};
+  return outcome;
+}
+
+CheckResult check(const CheckContext& context) {
+  CheckResult result;
+  auto read = stage_options<Options>(parameters, context.job, context.components);
+  result.problems = read.problems;
+  TaskFacts facts;
+  if (!context.job.task.empty()) {
+    auto known = TaskFacts::read(context.job.task);
+    if (!known) {
+      result.problems.push_back({"task", known.error().message});
+      return result;
+    }
+    facts = std::move(*known);
+  }
+  auto model = planned_starting_model(context, facts.vocabulary, facts.class_count(), result.problems);
+  if (!model || !read.problems.empty()) return result;
+  const std::int64_t batch = read.values.batch;
+  const double length = std::max(1.0, mean_length(facts));
+  const auto examples = examples_of(read.values.budget, batch, facts.train_items, length);
+  if (!examples) {
+    result.problems.push_back({"budget", examples.error().message});
+    return result;
+  }
+  if (read.values.micro_batch > batch) result.problems.push_back({"micro_batch", "is larger than the batch"});
+  Work work;
+  work.add_sequences(static_cast<double>(*examples), length);
+  work.class_read_outs = static_cast<double>(*examples);
+  result.cost = {work.tokens, training_flops(*model, work), model->total, model->active,
+                 training_memory(*model, static_cast<double>(read.values.micro_batch > 0 ? read.values.micro_batch : batch) * length)};
+  result.model = std::move(model);
+  return result;
+}
+
+}  // namespace
+
+Verb finetune_verb() {
+  return {"finetune", "trains the whole model and a classification head on a task", false, "model", {{"from", "model", false}}, false, true,
+          {"init", "data", "noise"}, parameters, std::size(parameters), metrics, std::size(metrics), results, std::size(results), &run, &check};
+}
+
+}  // namespace moiety::engine

@@ -1,0 +1,135 @@
+#include "kernel/engine/stages/stage_model.h"
+
+#include <fmt/format.h>
+
+namespace moiety::engine {
+namespace {
+
+Result<ModelOptions> model_options(const Job& job) {
+  if (!job.model.is_object()) return fail(ErrorKind::usage, "the stage has neither an input `from` nor a [model]");
+  ConfigProblems problems;
+  const auto options = read_options<ModelOptions>(model_parameters, job.model, "model", nullptr, problems);
+  if (!problems.empty()) return fail(ErrorKind::usage, problems.front().path + ": " + problems.front().message);
+  return options;
+}
+
+}  // namespace
+
+Result<StartingModel> starting_model(const StageContext& context, std::int64_t vocabulary, std::int64_t classes) {
+  const Job& job = context.job;
+  const Random init = Random(static_cast<std::uint64_t>(job.seeds.init)).fork("init");
+  StartingModel start;
+  ModelFile file;
+  const JobInput* from = job.input("from");
+  if (from != nullptr) {
+    auto read = read_model_file(from->path);
+    if (!read) return pass(read);
+    file = std::move(*read);
+    start.manifest = file.manifest;
+  } else {
+    const auto options = model_options(job);
+    if (!options) return pass(options);
+    auto architecture = architecture_of(*options, vocabulary);
+    if (!architecture) return pass(architecture);
+    file.architecture = *architecture;
+    file.manifest = nlohmann::json::object();
+  }
+  if (vocabulary > 0 && file.architecture.vocabulary != vocabulary)
+    return fail(ErrorKind::failed, fmt::format("the model reads {} tokens, the data has {}", file.architecture.vocabulary, vocabulary));
+  const bool same_head = classes > 0 && file.architecture.classes == classes && file.manifest.value("task", "") == job.task_hash;
+  if (classes > 0) file.architecture.classes = classes;
+  auto sites = make_sites(file.manifest, file.architecture, context.components, context.resumed ? context.resumed->state : file.state);
+  if (!sites) return pass(sites);
+  start.model = std::make_unique<Gpt>(file.architecture, std::move(*sites));
+  if (context.resumed) {
+    if (auto status = load_tensors(*start.model, context.resumed->model); !status) return pass(status);
+    return start;
+  }
+  if (from == nullptr) {
+    start.model->initialise(init);
+    return start;
+  }
+  const std::string head = classes > 0 && !same_head ? "head." : "";
+  if (!head.empty()) {
+    for (const auto& entry : start.model->parameters().entries())
+      if (entry.name.rfind(head, 0) == 0) start.model->parameters().initialise(entry, init);
+  }
+  if (auto status = load_tensors(*start.model, file.tensors, head, head); !status) return pass(status);
+  return start;
+}
+
+Result<PlannedModel> planned_model_of(const std::string& artifact, const ComponentSet& components) {
+  const auto manifest = read_manifest(artifact);
+  if (!manifest) return pass(manifest);
+  if (!manifest->contains("model")) return fail(ErrorKind::usage, "the stage in " + artifact + " leaves no model");
+  const auto architecture = Architecture::from_json((*manifest)["model"]);
+  if (!architecture) return pass(architecture);
+  PlannedModel facts = dense_facts(*architecture);
+  const auto cost = manifest->value("cost", nlohmann::json::object());
+  facts.total = cost.value("total_parameters", facts.total);
+  facts.active = cost.value("active_parameters", facts.active);
+  for (const auto& described : manifest->value("sites", nlohmann::json::array())) {
+    Site site;
+    site.layer = described.value("layer", std::int64_t{-1});
+    if (site.layer < 0 || site.layer >= architecture->layers || !described.contains("router")) return fail(ErrorKind::failed, artifact + ": a site that cannot be");
+    site.layers = architecture->layers;
+    site.width = architecture->width;
+    site.inner = architecture->inner;
+    site.experts = described.value("experts", std::int64_t{0});
+    nlohmann::json config = described["router"].value("config", nlohmann::json::object());
+    if (!config.is_object()) config = nlohmann::json::object();
+    config["use"] = described["router"].value("use", "");
+    ConfigProblems problems;
+    const auto router = components.make("router", config, fmt::format("from.layer{}.feed_forward.router", site.layer), problems);
+    if (!router) return fail(ErrorKind::usage, problems.empty() ? "a router cannot be made" : problems.front().path + ": " + problems.front().message);
+    const auto layer = static_cast<std::size_t>(site.layer);
+    const RouterCost router_cost = call("cost", *router, [&] { return router->as<Router>().cost(site); });
+    facts.experts[layer] = site.experts;
+    facts.experts_per_row[layer] = router_cost.experts_per_row;
+    facts.routing_multiply_adds[layer] = router_cost.multiply_adds;
+  }
+  return facts;
+}
+
+std::optional<PlannedModel> planned_starting_model(const CheckContext& context, std::int64_t vocabulary, std::int64_t classes, ConfigProblems& problems) {
+  PlannedModel facts;
+  if (const JobInput* from = context.job.input("from")) {
+    const auto planned = context.planned.find(from->stage);
+    if (planned != context.planned.end()) {
+      facts = planned->second;
+    } else {
+      auto read = planned_model_of(from->path, context.components);
+      if (!read) {
+        problems.push_back({"from", read.error().message});
+        return std::nullopt;
+      }
+      facts = std::move(*read);
+    }
+    if (vocabulary > 0 && facts.architecture.vocabulary > 0 && facts.architecture.vocabulary != vocabulary) {
+      problems.push_back({"from", fmt::format("the model reads {} tokens, the data has {}", facts.architecture.vocabulary, vocabulary)});
+      return std::nullopt;
+    }
+  } else {
+    const auto options = model_options(context.job);
+    if (!options) {
+      problems.push_back({"model", options.error().message});
+      return std::nullopt;
+    }
+    // A corpus that is not prepared yet has no vocabulary to tell: costs are then counted without it.
+    const auto architecture = architecture_of(*options, vocabulary > 0 ? vocabulary : 1);
+    if (!architecture) {
+      problems.push_back({"model", architecture.error().message});
+      return std::nullopt;
+    }
+    facts = dense_facts(*architecture);
+  }
+  if (classes > 0 && facts.architecture.classes != classes) {
+    const double more = static_cast<double>(classes - facts.architecture.classes) * static_cast<double>(facts.architecture.width + 1);
+    facts.total += more;
+    facts.active += more;
+    facts.architecture.classes = classes;
+  }
+  return facts;
+}
+
+}  // namespace moiety::engine

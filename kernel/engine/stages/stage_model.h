@@ -1,0 +1,29 @@
+// The model that a training or measuring stage starts with.
+#ifndef MOIETY_KERNEL_ENGINE_STAGES_STAGE_MODEL_H_
+#define MOIETY_KERNEL_ENGINE_STAGES_STAGE_MODEL_H_
+
+#include <memory>
+
+#include "kernel/engine/model/model_file.h"
+#include "kernel/engine/stages/stage.h"
+
+namespace moiety::engine {
+
+struct StartingModel {
+  std::unique_ptr<Gpt> model;
+  nlohmann::json manifest;  ///< of the stage it comes from, or null
+};
+
+/// The model of the input `from`, else a fresh one of [model] started by the seed `init`; after a resume, that of the checkpoint.
+/// `classes` > 0: with a classification head, fresh unless the model has one of that size for the same task.
+Result<StartingModel> starting_model(const StageContext& context, std::int64_t vocabulary, std::int64_t classes);
+
+/// The same for the dry pass; problems say what is wrong.
+std::optional<PlannedModel> planned_starting_model(const CheckContext& context, std::int64_t vocabulary, std::int64_t classes, ConfigProblems& problems);
+
+/// Facts of the model in an artifact, components made and asked, no tensor made.
+Result<PlannedModel> planned_model_of(const std::string& artifact, const ComponentSet& components);
+
+}  // namespace moiety::engine
+
+#endif  // MOIETY_KERNEL_ENGINE_STAGES_STAGE_MODEL_H_

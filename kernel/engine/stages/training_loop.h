@@ -1,0 +1,70 @@
+// What pretrain and finetune share: steps of AdamW with schedule and clipping, checkpoints, resuming, progress, divergence, signals.
+#ifndef MOIETY_KERNEL_ENGINE_STAGES_TRAINING_LOOP_H_
+#define MOIETY_KERNEL_ENGINE_STAGES_TRAINING_LOOP_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "kernel/engine/checkpoint/state_archive.h"
+#include "kernel/engine/numerics/adamw.h"
+#include "kernel/engine/numerics/schedule.h"
+#include "kernel/engine/stages/stage.h"
+
+namespace moiety::engine {
+
+/// The keys `learning_rate`, `optimizer.*` and `schedule.*` of a training verb.
+struct TrainingOptions {
+  double learning_rate = 0, dropout = 0;
+  double beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0, clip = 0;
+  double warmup = 0, floor = 0;
+  Decay decay = Decay::cosine;
+
+  AdamOptions adam() const { return {beta1, beta2, epsilon, weight_decay, clip}; }
+  Schedule schedule() const { return {warmup, decay, floor}; }
+};
+
+/// Their declarations, for an Options whose first base is TrainingOptions: an entry of its `parameters[]`.
+#define MOIETY_TRAINING_PARAMETERS(Options)                                                                                            \
+  param<&Options::beta1>("optimizer.beta1", 0.9, "decay of AdamW's first moment").at_least(0).below(1),                                \
+      param<&Options::beta2>("optimizer.beta2", 0.95, "decay of AdamW's second moment").at_least(0).below(1),                          \
+      param<&Options::epsilon>("optimizer.epsilon", 1e-8, "added to the root of the second moment").above(0),                          \
+      param<&Options::weight_decay>("optimizer.weight_decay", 0.1, "decoupled weight decay of matrices").at_least(0),                  \
+      param<&Options::clip>("optimizer.clip", 1.0, "largest global norm of the gradient; 0: no clipping").at_least(0),                 \
+      param<&Options::warmup>("schedule.warmup", 0.02, "share of the steps in which the rate rises").range(0, 1),                      \
+      param<&Options::decay>("schedule.decay", Decay::cosine, "how the rate goes on after that"),                                      \
+      param<&Options::floor>("schedule.floor", 0.1, "share of the rate that is left at the end of the cosine").range(0, 1),            \
+      param<&Options::dropout>("dropout", 0.0, "share of numbers set to 0 after the embedding and after each block").at_least(0).below(1)
+
+struct TrainingPlan {
+  Gpt* model = nullptr;
+  TrainingOptions options;
+  std::int64_t steps = 0;
+  std::string unit;            ///< of the progress
+  std::int64_t total = 0;      ///< in that unit
+  /// Forward and backward passes of one step, its gradients added up; gives the mean loss.
+  std::function<double(std::int64_t step)> accumulate;
+  std::function<std::int64_t()> done;  ///< in the progress's unit, after the last step
+  /// Reads or writes everything else that the next step depends on, or that results will be made of.
+  std::function<void(Archive&)> state;
+  /// After step `step` (from 1) was taken: validation where it is due. Gives false when a value was not finite.
+  std::function<bool(std::int64_t step)> after_step;
+};
+
+struct TrainingEnd {
+  Ending ending = Ending::done;
+  std::string error;
+};
+
+/// Goes on where context.resumed stands. Rows "loss" and "learning_rate" of every step go to the series. A checkpoint is written
+/// every job.checkpoint_seconds and when a signal asks for an end; an error is one of the environment (a full disk), with the last
+/// checkpoint intact.
+Result<TrainingEnd> train(StageContext& context, const TrainingPlan& plan);
+
+/// How many steps a budget means. `windows`: of an epoch; `tokens_per_example`: 0 where tokens cannot be counted beforehand.
+/// Gives examples, the last step's included only as far as the budget goes.
+Result<std::int64_t> examples_of(const Budget& budget, std::int64_t batch, std::int64_t epoch_examples, double tokens_per_example);
+
+}  // namespace moiety::engine
+
+#endif  // MOIETY_KERNEL_ENGINE_STAGES_TRAINING_LOOP_H_

@@ -1,0 +1,156 @@
+#include "kernel/engine/testing/job_fixture.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <stdexcept>
+
+#include "kernel/engine/testing/tiny_corpus.h"
+#include "kernel/engine/worker/job.h"
+#include "kernel/engine/worker/run.h"
+
+namespace moiety::engine::testing {
+namespace {
+
+void must(const Status& status) {
+  if (!status) throw std::runtime_error(status.error().message);
+}
+
+std::string library(const std::string& folder, const std::string& file) { return std::string(MOIETY_BUILD_FOLDER) + "/lib/" + folder + "/" + file + ".moiety.so"; }
+
+}  // namespace
+
+void add_component(nlohmann::json& job, const std::string& kind, const std::string& name, const std::string& folder, const std::string& file) {
+  job["components"].push_back({{"slot", ""}, {"kind", kind}, {"name", name}, {"version", 1}, {"file", library(folder, file)}, {"build_id", ""}});
+}
+
+TinyStore::TinyStore() {
+  corpus_hash_ = write_tiny_corpus(corpus());
+  task_hash_ = write_tiny_task(task());
+  must(make_folders(folder_ / "objects"));
+}
+
+nlohmann::json TinyStore::job(const std::string& verb, const std::string& name, const std::string& from, nlohmann::json config) const {
+  must(make_folders(work(name)));
+  nlohmann::json json = {{"stage", name}, {"name", name}, {"verb", verb}, {"seeds", {{"init", 3}, {"data", 4}, {"noise", 5}, {"cluster", 6}}},
+                         {"config", std::move(config)}, {"model", from.empty() ? tiny_model() : nlohmann::json()},
+                         {"corpus", {{"path", corpus()}, {"hash", corpus_hash_}}}, {"task", {{"path", task()}, {"hash", task_hash_}}},
+                         {"components", nlohmann::json::array()}, {"registry", ""}, {"attempt", 1}, {"work", work(name)},
+                         {"artifact", artifact(name)}, {"threads", 1}, {"checkpoint_seconds", 30}, {"inputs", nlohmann::json::array()}};
+  if (!from.empty()) json["inputs"].push_back({{"name", "from"}, {"stage", from}, {"path", artifact(from)}});
+  add_component(json, "sampler", "uniform", "moiety", "sampler_uniform");
+  add_component(json, "mixing_scheduler", "proportional", "moiety", "mixing_scheduler_proportional");
+  add_component(json, "mixing_scheduler", "constant", "moiety", "mixing_scheduler_constant");
+  add_component(json, "expert_constructor", "split", "moiety", "expert_constructor_split");
+  add_component(json, "clusterer", "balanced-kmeans", "moiety", "clusterer_balanced_kmeans");
+  add_component(json, "clusterer", "random", "moiety", "clusterer_random");
+  add_component(json, "router", "avg-k", "moiety", "router_avg_k");
+  add_component(json, "router", "top-k", "moiety", "router_top_k");
+  return json;
+}
+
+nlohmann::json TinyStore::pretrain(const std::string& name, const nlohmann::json& changes) const {
+  nlohmann::json config = {{"budget", "12 steps"}, {"batch", 4}, {"learning_rate", 0.01}, {"mixing", "proportional"}, {"sampler", "uniform"},
+                           {"validation", {{"every_steps", 5}, {"windows", 6}}}};
+  if (changes.is_object()) config.merge_patch(changes);
+  return job("pretrain", name, "", config);
+}
+
+nlohmann::json TinyStore::construct(const std::string& name, const std::string& from, const nlohmann::json& router, const nlohmann::json& experts) const {
+  const nlohmann::json made = experts.is_null() ? nlohmann::json{{"use", "split"}, {"count", 4}, {"clusterer", "balanced-kmeans"}} : experts;
+  return job("construct", name, from, {{"feed_forward", {{"layers", "all"}, {"experts", made}, {"router", router}}}});
+}
+
+nlohmann::json TinyStore::finetune(const std::string& name, const std::string& from, const nlohmann::json& changes) const {
+  nlohmann::json config = {{"task", "tiny"}, {"budget", "100 examples"}, {"batch", 8}, {"learning_rate", 0.01}, {"validation", {{"items", 40}}}};
+  if (changes.is_object()) config.merge_patch(changes);
+  return job("finetune", name, from, config);
+}
+
+nlohmann::json TinyStore::evaluate(const std::string& name, const std::string& from, const nlohmann::json& config) const {
+  return job("evaluate", name, from, config);
+}
+
+std::string TinyStore::file(const std::string& name, const std::string& file_name) const {
+  return read_file(artifact(name) + "/" + file_name).value_or("");
+}
+
+int run_here(const nlohmann::json& json, int stop) {
+  const auto job = Job::from_json(json);
+  if (!job) throw std::runtime_error(job.error().message);
+  Protocol protocol(-1);
+  const std::atomic<int> flag{stop};
+  return run_job(*job, protocol, flag);
+}
+
+WorkerProcess::WorkerProcess(const nlohmann::json& job, const std::string& limits) {
+  const std::string work = job.at("work").get<std::string>(), path = work + "/job.json";
+  must(write_file(path, job.dump(1)));
+  log_ = work + "/attempt.log";
+  int ends[2];
+  if (::pipe(ends) != 0) throw std::runtime_error("no pipe");
+  const std::string command = limits + (limits.empty() ? "" : "; ") + "exec '" + MOIETY_BUILD_FOLDER + "/bin/moiety-worker' --run '" + path + "' 2>>'" + log_ + "'";
+  pid_ = ::fork();
+  if (pid_ == 0) {
+    ::dup2(ends[1], STDOUT_FILENO);
+    ::close(ends[0]);
+    ::close(ends[1]);
+    ::execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
+    ::_exit(127);
+  }
+  ::close(ends[1]);
+  output_ = ends[0];
+}
+
+WorkerProcess::~WorkerProcess() {
+  if (pid_ > 0) {
+    ::kill(pid_, SIGKILL);
+    finish();
+  }
+}
+
+bool WorkerProcess::read_line() {
+  for (;;) {
+    if (const auto end = rest_.find('\n'); end != std::string::npos) {
+      lines_.push_back(nlohmann::json::parse(rest_.substr(0, end)));
+      rest_.erase(0, end + 1);
+      return true;
+    }
+    char buffer[4096];
+    const ssize_t got = ::read(output_, buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    rest_.append(buffer, static_cast<std::size_t>(got));
+  }
+}
+
+bool WorkerProcess::wait_for(const std::string& key) {
+  while (read_line())
+    if (lines_.back().contains(key)) return true;
+  return false;
+}
+
+void WorkerProcess::signal(int number) const { ::kill(pid_, number); }
+
+int WorkerProcess::finish() {
+  while (read_line()) {
+  }
+  ::close(output_);
+  int status = 0;
+  ::waitpid(pid_, &status, 0);
+  pid_ = -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+nlohmann::json WorkerProcess::last(const std::string& key) const {
+  for (auto line = lines_.rbegin(); line != lines_.rend(); ++line)
+    if (line->contains(key)) return (*line)[key];
+  return nullptr;
+}
+
+std::string WorkerProcess::errors() const { return read_file(log_).value_or(""); }
+
+}  // namespace moiety::engine::testing

@@ -1,0 +1,196 @@
+// `moiety plan`: what a run would do, before it does it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+
+#include "kernel/base/files.h"
+#include "kernel/base/text.h"
+#include "kernel/host/command/command.h"
+#include "kernel/host/discovery/locate.h"
+#include "kernel/host/run/display.h"
+#include "kernel/host/run/dry_pass.h"
+#include "kernel/host/run/session.h"
+#include "registry/registry.h"
+#include "registry/report.h"
+
+namespace moiety::host {
+namespace {
+
+using nlohmann::json;
+
+void put(const std::string& text) { std::fputs(text.c_str(), stdout); }
+void say(const std::string& text) { std::fputs((text + "\n").c_str(), stderr); }
+
+/// (arm, seed, stage name) → identity of that stage in the newest study of this recipe's name. Best effort.
+using Before = std::map<std::tuple<std::string, int, std::string>, std::string>;
+
+Before stages_before(const std::string& registry_file, const std::string& recipe_name) {
+  Before found;
+  std::error_code error;
+  if (!std::filesystem::exists(registry_file, error)) return found;
+  auto registry = registry::Registry::open(registry_file, registry::OpenMode::read_only);
+  if (!registry) return found;
+  std::string name;
+  for (const char c : recipe_name) name += c == '\'' ? std::string("''") : std::string(1, c);
+  const auto text = registry::sql_text(*registry,
+                                       "SELECT run.arm AS arm, run.seed AS seed, run_stage.name AS name, stage.id AS stage FROM run "
+                                       "JOIN run_stage ON run_stage.run = run.number JOIN stage ON stage.key = run_stage.stage "
+                                       "WHERE run.study = (SELECT max(key) FROM study WHERE name = '" + name + "')",
+                                       registry::Format::json);
+  const json rows = text ? json::parse(*text, nullptr, false) : json();
+  if (!rows.is_array()) return found;
+  for (const auto& row : rows) found[{row.at("arm").get<std::string>(), row.at("seed").get<int>(), row.at("name").get<std::string>()}] = row.at("stage").get<std::string>();
+  return found;
+}
+
+/// Stages of one name in the same arms: the seeds of a row of the table.
+struct Row {
+  const PlannedStage* first = nullptr;
+  std::size_t done = 0, fresh = 0, stale = 0, resumable = 0;
+  std::vector<std::string> changes;
+  StageCost cost;
+};
+
+json read_json(const std::string& path) {
+  const auto text = read_file(path);
+  return text ? json::parse(*text, nullptr, false) : json();
+}
+
+/// The stage that stood in the same place before, when its result is in the store: then the new one is stale, not just new.
+std::string older_stage(const Plan& plan, const PlannedStage& stage, const Before& before, const Store& store) {
+  for (const auto& run : plan.runs) {
+    for (const auto& [name, id] : run.stages) {
+      if (id != stage.id) continue;
+      const auto found = before.find({run.arm, run.seed, name});
+      if (found != before.end() && found->second != id && store.look_up(found->second).state == StoredStage::State::whole) return found->second;
+    }
+  }
+  return "";
+}
+
+std::vector<Row> rows_of(const Plan& plan, const Store& store, const Before& before, const std::map<std::string, StageCost>& costs) {
+  std::vector<Row> rows;
+  for (const auto& stage : plan.stages) {
+    auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& one) { return one.first->name == stage.name && one.first->arms == stage.arms; });
+    if (row == rows.end()) {
+      Row fresh;
+      fresh.first = &stage;
+      if (const auto cost = costs.find(stage.id); cost != costs.end()) fresh.cost = cost->second;
+      row = rows.insert(rows.end(), fresh);
+    }
+    if (store.look_up(stage.id).state == StoredStage::State::whole) {
+      ++row->done;
+    } else if (store.has_checkpoint(stage.id)) {
+      ++row->resumable;
+    } else if (const auto older = older_stage(plan, stage, before, store); !older.empty() && !plan.provisional) {
+      ++row->stale;
+      if (row->changes.empty()) row->changes = explain_difference(read_json(store.identity(older)), stage.identity_text);
+    } else {
+      ++row->fresh;
+    }
+  }
+  return rows;
+}
+
+std::string state_text(const Row& row) {
+  std::vector<std::string> parts;
+  const auto add = [&](std::size_t n, const char* state) {
+    if (n > 0) parts.push_back(fmt::format("{} {}", n, state));
+  };
+  add(row.done, "done");
+  add(row.resumable, "resumable");
+  add(row.stale, "stale");
+  add(row.fresh, "new");
+  return join(parts, ", ");
+}
+
+std::string amount(double value) { return value > 0 ? short_number(value) : "-"; }
+
+void print_table(const Plan& plan, const std::vector<Row>& rows) {
+  std::vector<std::vector<std::string>> table = {{"stage", "does", "arms", "state", "tokens", "FLOPs", "parameters", "active", "memory"}};
+  for (const auto& row : rows) {
+    const auto& s = *row.first;
+    const std::string arms = s.arms.size() == plan.arms.size() ? (plan.arms.size() == 1 ? s.arms[0] : "all") : join(s.arms, ", ");
+    table.push_back({s.name + (s.pinned ? " (pinned)" : ""), s.verb->name, arms, state_text(row), amount(row.cost.tokens), amount(row.cost.flops),
+                     amount(row.cost.total_parameters), amount(row.cost.active_parameters),
+                     row.cost.memory > 0 ? fmt::format("{:.0f} MiB", row.cost.memory / (1 << 20)) : "-"});
+  }
+  std::vector<std::size_t> widths(table[0].size());
+  for (const auto& line : table) {
+    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], width(printable(line[i])));
+  }
+  for (std::size_t n = 0; n < table.size(); ++n) {
+    std::string line;
+    for (std::size_t i = 0; i < table[n].size(); ++i) {
+      const auto cell = printable(table[n][i]);
+      const std::string space(widths[i] - width(cell), ' ');
+      line += (i == 0 ? "" : "  ") + (i >= 4 ? space + cell : cell + space);
+    }
+    while (!line.empty() && line.back() == ' ') line.pop_back();
+    put(line + "\n");
+    if (n == 0) continue;
+    for (const auto& change : rows[n - 1].changes) put("    stale: " + printable(change) + "\n");
+  }
+}
+
+void print_totals(const Plan& plan, const Store& store, const std::map<std::string, StageCost>& costs) {
+  std::size_t fresh = 0;
+  double tokens = 0, flops = 0;
+  for (const auto& stage : plan.stages) {
+    if (store.look_up(stage.id).state == StoredStage::State::whole) continue;
+    ++fresh;
+    const auto cost = costs.find(stage.id);
+    if (cost == costs.end()) continue;
+    tokens += cost->second.tokens;
+    flops += cost->second.flops;
+  }
+  put(fmt::format("\n{} runs ({} arms, {} seeds), {} stages: {} to run", plan.runs.size(), plan.arms.size(), plan.seeds, plan.stages.size(), fresh));
+  if (flops > 0) put(fmt::format(", {} tokens, {} FLOPs", short_number(tokens), short_number(flops)));
+  put("\n");
+}
+
+int plan_recipe(const Arguments& arguments) {
+  auto session = open_session(recipe_request(arguments));
+  if (!session) return complain(session.error());
+  for (const auto& note : (*session)->notes) say(note);
+  const auto folders = prepare_for(**session, true);
+  if (!folders) return complain(folders.error());
+  const Plan plan = build_plan((*session)->recipe, (*session)->catalog(), hashes_of(**session, *folders));
+  const Store store((*session)->request.store);
+  const auto registry_file = registry_path(arguments.value("registry"));
+  const JobContext context{plan, (*session)->catalog(), store, *folders, registry_file};
+  std::vector<const PlannedStage*> all;
+  for (const auto& stage : plan.stages) all.push_back(&stage);
+  const auto checked = dry_pass(context, (*session)->worker, all);
+  if (checked && !checked->problems.empty()) {
+    say(problems_text(**session, checked->problems));
+    return static_cast<int>(ErrorKind::usage);
+  }
+  const std::map<std::string, StageCost> costs = checked ? checked->costs : std::map<std::string, StageCost>();
+
+  put(printable(plan.recipe_name) + (plan.about.empty() ? "" : ": " + printable(plan.about)) + "\n\narms:\n");
+  for (const auto& arm : plan.arms) put("  " + printable(arm.name) + (arm.name == plan.baseline ? " (baseline)" : "") + "  " + printable(arm.patch_text) + "\n");
+  put("\n");
+  print_table(plan, rows_of(plan, store, stages_before(registry_file, plan.recipe_name), costs));
+  print_totals(plan, store, costs);
+  for (const auto& missing : folders->missing) put(printable(missing) + " is not prepared yet (moiety run prepares it): stages that read it count as new\n");
+  if (!checked) {
+    say("costs are not known:");
+    return complain(checked.error());
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::vector<Subcommand> plan_commands() {
+  return {{"plan", "RECIPE", "what a run would do: arms, stages, costs, and what is done already",
+           "A stage is done (in the store), resumable (it has a checkpoint), stale (its place was filled before by another one,\n"
+           "and what changed is told) or new. Nothing is prepared or run.",
+           "moiety plan recipes/quickstart.toml", recipe_options(), 1, 1, plan_recipe}};
+}
+
+}  // namespace moiety::host

@@ -1,0 +1,92 @@
+// Commands that read the registry and nothing else: no worker, no plugin, no store.
+#include <cstdio>
+#include <functional>
+
+#include "kernel/base/text.h"
+#include "kernel/host/command/command.h"
+#include "kernel/host/discovery/locate.h"
+#include "registry/registry.h"
+#include "registry/report.h"
+
+namespace moiety::host {
+namespace {
+
+using registry::Format;
+using registry::OpenMode;
+
+std::vector<OptionSpec> format_options() {
+  return {{"json", "", "as JSON"}, {"csv", "", "as CSV"}, {"md", "", "as a Markdown table"}};
+}
+
+std::vector<OptionSpec> with_format(std::vector<OptionSpec> options) {
+  for (auto& option : format_options()) options.push_back(std::move(option));
+  return options;
+}
+
+Format format_of(const Arguments& arguments) {
+  if (arguments.has("json")) return Format::json;
+  if (arguments.has("csv")) return Format::csv;
+  if (arguments.has("md")) return Format::markdown;
+  return Format::table;
+}
+
+int print(const Arguments& arguments, OpenMode mode, const std::function<Result<std::string>(registry::Registry&)>& text) {
+  auto opened = registry::Registry::open(registry_path(arguments.value("registry")), mode);
+  if (!opened) return complain(opened.error());
+  for (const auto& notice : opened->notices()) std::fputs((notice + "\n").c_str(), stderr);
+  const auto answer = text(*opened);
+  if (!answer) return complain(answer.error());
+  std::fputs(answer->c_str(), stdout);
+  if (!answer->empty() && answer->back() != '\n') std::fputs("\n", stdout);
+  return std::fflush(stdout) == 0 ? 0 : static_cast<int>(ErrorKind::environment);
+}
+
+int runs(const Arguments& arguments) {
+  return print(arguments, OpenMode::create, [&](auto& r) { return registry::runs_text(r, arguments.value("study"), format_of(arguments)); });
+}
+
+int show(const Arguments& arguments) {
+  return print(arguments, OpenMode::read_only, [&](auto& r) { return registry::show_text(r, arguments.words()[0], format_of(arguments)); });
+}
+
+int logs(const Arguments& arguments) {
+  const auto lines = arguments.number("lines", 40, 0);
+  if (!lines) return complain(lines.error());
+  return print(arguments, OpenMode::read_only, [&](auto& r) { return registry::logs_text(r, arguments.words()[0], *lines); });
+}
+
+int sql(const Arguments& arguments) {
+  return print(arguments, OpenMode::read_only, [&](auto& r) { return registry::sql_text(r, arguments.words()[0], format_of(arguments)); });
+}
+
+int compare(const Arguments& arguments) {
+  registry::CompareOptions options;
+  options.study = arguments.value("study");
+  options.arms = arguments.words();
+  options.metrics = arguments.values("metric");
+  return print(arguments, OpenMode::read_only, [&](auto& r) { return registry::compare_text(r, options, format_of(arguments)); });
+}
+
+int claims(const Arguments& arguments) {
+  return print(arguments, OpenMode::read_only, [&](auto& r) { return registry::claims_text(r, arguments.value("study"), format_of(arguments)); });
+}
+
+const OptionSpec kStudy = {"study", "STUDY", "name or id of a study (default: the newest)"};
+
+}  // namespace
+
+std::vector<Subcommand> reading_commands() {
+  const std::string which_run = "RUN is a run's number, its id, or the beginning of its id (`moiety runs` lists them).";
+  std::vector<Subcommand> commands;
+  commands.push_back({"runs", "", "lists runs, the newest last", "", "moiety runs", with_format({{"study", "STUDY", "only this study (name or id)"}}), 0, 0, runs});
+  commands.push_back({"show", "RUN", "everything of one run: stages, parameters, metrics, cost, errors", which_run, "moiety show 3", with_format({}), 1, 1, show});
+  commands.push_back({"logs", "RUN", "the last lines of the log of each attempt of a run", which_run, "moiety logs 3", {{"lines", "N", "last lines of each log (default: 40)"}}, 1, 1, logs});
+  commands.push_back({"compare", "[ARM...]", "arms: mean ± sd, and paired differences to the baseline", "", "moiety compare",
+                      with_format({kStudy, {"metric", "NAME", "only this metric; may be given several times", true}}), 0, 100, compare});
+  commands.push_back({"claims", "", "claims of a study and their verdicts", "", "moiety claims", with_format({kStudy}), 0, 0, claims});
+  commands.push_back({"sql", "QUERY", "asks the registry, read-only", "Views: v_runs, v_final, v_arms, v_claims, v_params.",
+                      "moiety sql \"SELECT arm, metric, mean, sd, n FROM v_arms\"", with_format({}), 1, 1, sql});
+  return commands;
+}
+
+}  // namespace moiety::host

@@ -1,0 +1,129 @@
+#include "kernel/host/run/dry_pass.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "kernel/base/files.h"
+#include "kernel/base/hash.h"
+#include "kernel/base/text.h"
+#include "kernel/host/run/process.h"
+
+namespace moiety::host {
+namespace {
+
+using nlohmann::json;
+constexpr double kLimit = 300;
+
+/// Stages by what they are apart from seeds: identity → the first stage of its kind.
+class Kinds {
+ public:
+  explicit Kinds(const Plan& plan) {
+    for (const auto& stage : plan.stages) {
+      json kind = {{"verb", stage.verb->name}, {"config", stage.config}, {"model", stage.model}, {"task", stage.task}, {"threads", stage.threads}};
+      if (kind["config"].is_object()) kind["config"].erase("seed");
+      for (const auto& used : stage.components) kind["components"].push_back({used.slot, used.component->file, used.component->use()});
+      for (const auto& input : stage.inputs) kind["inputs"].push_back({input.name, first(input.stage_id)});
+      const auto hash = sha256(kind.dump(-1, ' ', false, json::error_handler_t::replace));
+      firsts_[stage.id] = by_hash_.emplace(hash, stage.id).first->second;
+    }
+  }
+  const std::string& first(const std::string& id) const {
+    const auto found = firsts_.find(id);
+    return found != firsts_.end() ? found->second : id;
+  }
+
+ private:
+  std::map<std::string, std::string> by_hash_, firsts_;
+};
+
+double real(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+StageCost cost_of(const json& answer) {
+  const auto found = answer.find("cost");
+  if (found == answer.end() || !found->is_object()) return {};
+  return {real(*found, "tokens"), real(*found, "flops"), real(*found, "total_parameters"), real(*found, "active_parameters"), real(*found, "memory")};
+}
+
+void add_problems(const json& answer, const PlannedStage& stage, std::vector<StageProblem>* problems) {
+  const auto found = answer.find("problems");
+  if (found == answer.end() || !found->is_array()) return;
+  for (const auto& problem : *found) {
+    if (!problem.is_object()) continue;
+    const auto text = [&](const char* key) { return problem.contains(key) && problem[key].is_string() ? problem[key].get<std::string>() : std::string(); };
+    const StageProblem one{&stage, text("path"), text("message")};
+    const bool known = std::any_of(problems->begin(), problems->end(), [&](const auto& other) {
+      return std::tie(other.stage->name, other.path, other.message) == std::tie(stage.name, one.path, one.message);
+    });
+    if (!known) problems->push_back(one);
+  }
+}
+
+std::string last_words(const std::string& text) {
+  std::string last;
+  for (auto& line : split(text, '\n')) {
+    if (!line.empty()) last = std::move(line);
+  }
+  return printable(last.substr(0, 400));
+}
+
+}  // namespace
+
+Result<DryPass> dry_pass(const JobContext& context, const std::string& worker, const std::vector<const PlannedStage*>& stages) {
+  DryPass result;
+  if (stages.empty()) return result;
+  const Kinds kinds(context.plan);
+  const TemporaryFolder folder;
+  Command command;
+  command.words = {worker, "--check"};
+  command.environment = {{"OMP_NUM_THREADS", "1"}, {"OPENBLAS_NUM_THREADS", "1"}, {"OMP_WAIT_POLICY", "passive"}};
+  command.stderr_to_pipe = true;
+  std::vector<const PlannedStage*> asked;
+  std::set<std::string> seen;
+  for (const auto* stage : stages) {
+    const auto& first = kinds.first(stage->id);
+    if (!seen.insert(first).second) continue;
+    const auto* of_plan = context.plan.stage(first);
+    json job = make_check_job(context, *of_plan);
+    for (auto& input : job["inputs"]) {
+      // An input that is in the store is read from there; one that is not is described by its own job of this call.
+      const auto id = input["stage"].get<std::string>();
+      if (context.store.look_up(id).state == StoredStage::State::whole) continue;
+      input["stage"] = kinds.first(id);
+      input["path"] = context.store.artifact(kinds.first(id));
+    }
+    const auto path = folder / (std::to_string(asked.size()) + ".json");
+    if (auto status = write_file(path, job.dump(1, ' ', false, json::error_handler_t::replace)); !status) return pass(status);
+    command.words.push_back(path);
+    asked.push_back(of_plan);
+  }
+
+  const auto captured = capture(command, kLimit);
+  if (!captured) return pass(captured);
+  result.interrupted = captured->interrupted;
+  if (result.interrupted != 0) return result;
+  std::vector<json> answers;
+  for (const auto& line : split(captured->output, '\n')) {
+    json parsed = json::parse(line, nullptr, false);
+    if (parsed.is_object() && (parsed.contains("problems") || parsed.contains("cost"))) answers.push_back(std::move(parsed));
+  }
+  if (!captured->exit.ok() || captured->timed_out || answers.size() != asked.size()) {
+    const auto words = last_words(captured->errors);
+    return fail(ErrorKind::environment,
+                "the dry pass failed: moiety-worker --check " + (captured->timed_out ? "gave no answer within " + duration(kLimit) : "ended with " + captured->exit.text()) +
+                    (words.empty() ? "" : ": " + words),
+                captured->exit.signal != 0 ? "a component crashed while it was made; `moiety plugins -v` lists them" : "");
+  }
+  std::map<std::string, StageCost> by_kind;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    add_problems(answers[i], *asked[i], &result.problems);
+    by_kind[asked[i]->id] = cost_of(answers[i]);
+  }
+  for (const auto* stage : stages) result.costs[stage->id] = by_kind[kinds.first(stage->id)];
+  return result;
+}
+
+}  // namespace moiety::host

@@ -1,0 +1,99 @@
+#include "kernel/host/run/job.h"
+
+namespace moiety::host {
+namespace {
+
+using nlohmann::json;
+
+json entry(const std::string& slot, const ComponentDeclaration& component) {
+  return {{"slot", slot}, {"kind", component.kind}, {"name", component.name}, {"version", component.version}, {"file", component.file},
+          {"build_id", component.build_id}};
+}
+
+/// A prepared folder as the job names it, or null.
+json folder_text(const PreparedFolder& folder) {
+  if (folder.hash.empty()) return nullptr;
+  return {{"path", folder.path}, {"hash", folder.hash}};
+}
+
+json base_job(const JobContext& context, const PlannedStage& stage, std::int64_t attempt) {
+  json inputs = json::array();
+  for (const auto& input : stage.inputs)
+    inputs.push_back({{"name", input.name}, {"stage", input.stage_id}, {"path", context.store.artifact(input.stage_id)}});
+  json components = json::array();
+  for (const auto& used : stage.components) components.push_back(entry(used.slot, *used.component));
+  const auto task = context.data.tasks.find(stage.task);
+  return {{"stage", stage.id},
+          {"name", stage.name},
+          {"verb", stage.verb->name},
+          {"seeds", stage.seeds},
+          {"config", stage.config},
+          {"model", stage.model},
+          {"inputs", std::move(inputs)},
+          {"corpus", stage.verb->needs_corpus ? folder_text(context.data.corpus) : json()},
+          {"task", task != context.data.tasks.end() ? folder_text(task->second) : json()},
+          {"components", std::move(components)},
+          {"registry", context.registry},
+          {"attempt", attempt},
+          {"work", context.store.work(stage.id)},
+          {"artifact", context.store.artifact(stage.id)},
+          {"threads", stage.threads},
+          {"checkpoint_seconds", context.checkpoint_seconds}};
+}
+
+/// Components that the sites of a stored model name: constructor and router, and parts inside their configuration.
+Status add_site_components(const Catalog& catalog, const std::string& slot, const char* kind, const json& part, json* components) {
+  if (!part.is_object() || !part.contains("use") || !part["use"].is_string()) return {};
+  const auto use = part["use"].get<std::string>();
+  const auto* component = catalog.component(kind, use);
+  if (component == nullptr) {
+    return fail(ErrorKind::failed, "the model that it reads needs " + std::string(kind) + "/" + use + ", which no plugin provides",
+                "`moiety plugins -v` lists the folders searched and the files that failed");
+  }
+  components->push_back(entry(slot, *component));
+  return {};
+}
+
+Status add_manifest_components(const JobContext& context, const StageInput& input, json* components) {
+  const auto stored = context.store.look_up(input.stage_id);
+  if (stored.state != StoredStage::State::whole) return {};
+  const auto sites = stored.manifest.find("sites");
+  if (sites == stored.manifest.end() || !sites->is_array()) return {};
+  for (const auto& site : *sites) {
+    if (!site.is_object()) continue;
+    const auto layer = site.value("layer", json());
+    const auto place = site.value("place", json());
+    const std::string slot = input.name + ".layer" + (layer.is_null() ? "" : layer.dump()) + "." + (place.is_string() ? place.get<std::string>() : "site");
+    if (auto status = add_site_components(context.catalog, slot + ".experts", "expert_constructor", site.value("constructor", json()), components); !status) return status;
+    if (auto status = add_site_components(context.catalog, slot + ".router", "router", site.value("router", json()), components); !status) return status;
+  }
+  return {};
+}
+
+void add_planned_components(const Plan& plan, const PlannedStage& stage, const std::string& prefix, json* components) {
+  for (const auto& input : stage.inputs) {
+    const auto* read = plan.stage(input.stage_id);
+    if (read == nullptr) continue;
+    const auto inner = prefix + input.name + ".";
+    for (const auto& used : read->components) components->push_back(entry(inner + used.slot, *used.component));
+    add_planned_components(plan, *read, inner, components);
+  }
+}
+
+}  // namespace
+
+Result<json> make_job(const JobContext& context, const PlannedStage& stage, std::int64_t attempt) {
+  json job = base_job(context, stage, attempt);
+  for (const auto& input : stage.inputs) {
+    if (auto status = add_manifest_components(context, input, &job["components"]); !status) return pass(status);
+  }
+  return job;
+}
+
+json make_check_job(const JobContext& context, const PlannedStage& stage) {
+  json job = base_job(context, stage, 0);
+  add_planned_components(context.plan, stage, "", &job["components"]);
+  return job;
+}
+
+}  // namespace moiety::host

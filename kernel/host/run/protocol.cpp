@@ -1,0 +1,88 @@
+#include "kernel/host/run/protocol.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace moiety::host {
+namespace {
+
+using nlohmann::json;
+constexpr std::size_t kLongestLine = 1U << 20U;
+
+std::string text(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+/// A number, or one of the texts nan, inf, -inf.
+std::optional<double> real(const json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end()) return std::nullopt;
+  if (found->is_number()) return found->get<double>();
+  if (*found == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (*found == "inf") return std::numeric_limits<double>::infinity();
+  if (*found == "-inf") return -std::numeric_limits<double>::infinity();
+  return std::nullopt;
+}
+
+std::int64_t whole(const json& object, const char* key) {
+  const double value = real(object, key).value_or(0);
+  return value > -9e18 && value < 9e18 ? static_cast<std::int64_t>(value) : 0;
+}
+
+Progress to_progress(const json& object) {
+  return {text(object, "unit"), text(object, "phase"), real(object, "done").value_or(0), real(object, "total").value_or(0), real(object, "loss")};
+}
+
+End to_end(const json& object) {
+  End end;
+  end.state = text(object, "state");
+  end.error = text(object, "error");
+  end.component = text(object, "component");
+  end.function = text(object, "function");
+  end.tokens = whole(object, "tokens");
+  end.peak_memory = whole(object, "peak_memory");
+  end.flops = real(object, "flops").value_or(0);
+  end.wall_seconds = real(object, "wall_seconds").value_or(0);
+  end.cpu_seconds = real(object, "cpu_seconds").value_or(0);
+  return end;
+}
+
+}  // namespace
+
+std::optional<Message> parse_message(std::string_view line) {
+  if (line.empty() || line.front() != '{') return std::nullopt;
+  const json parsed = json::parse(line, nullptr, false);
+  if (!parsed.is_object() || parsed.size() != 1) return std::nullopt;
+  const auto& kind = parsed.begin().key();
+  const auto& body = parsed.begin().value();
+  if (!body.is_object()) return std::nullopt;
+  if (kind == "progress") return to_progress(body);
+  if (kind == "beat") return Beat{text(body, "component"), text(body, "function"), real(body, "seconds").value_or(0)};
+  if (kind == "crash") return Crash{static_cast<int>(whole(body, "signal")), text(body, "component"), text(body, "function")};
+  if (kind == "end") return to_end(body);
+  return std::nullopt;
+}
+
+std::vector<std::string> LineBuffer::feed(std::string_view bytes) {
+  std::vector<std::string> lines;
+  while (!bytes.empty()) {
+    const auto newline = bytes.find('\n');
+    const bool whole_line = newline != std::string_view::npos;
+    if (!dropping_) pending_.append(bytes.substr(0, newline));
+    if (pending_.size() > kLongestLine) {
+      dropping_ = true;
+      pending_.clear();
+    }
+    if (!whole_line) break;
+    if (!dropping_) lines.push_back(std::exchange(pending_, {}));
+    dropping_ = false;
+    bytes.remove_prefix(newline + 1);
+  }
+  return lines;
+}
+
+std::string LineBuffer::rest() { return std::exchange(pending_, {}); }
+
+}  // namespace moiety::host

@@ -1,0 +1,79 @@
+#include "kernel/host/run/store.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "kernel/base/files.h"
+#include "kernel/base/hash.h"
+
+namespace moiety::host {
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+StoredStage Store::look_up(const std::string& id) const {
+  StoredStage found;
+  const auto folder = artifact(id);
+  std::error_code error;
+  if (!fs::exists(folder, error)) return found;
+  const auto damaged = [&found](std::string why) {
+    found.state = StoredStage::State::damaged;
+    found.problem = std::move(why);
+    return found;
+  };
+  const auto text = read_file(folder + "/manifest.json");
+  if (!text) return damaged(text.error().message);
+  found.manifest = json::parse(*text, nullptr, false);
+  if (!found.manifest.is_object()) return damaged("manifest.json is not JSON");
+  if (found.manifest.value("stage", json()) != id) return damaged("manifest.json is of another stage");
+  const auto files = found.manifest.find("files");
+  if (files != found.manifest.end() && files->is_object()) {
+    for (const auto& [name, facts] : files->items()) {
+      // Names come from a file: they must not lead out of the artifact.
+      if (name.find('/') != std::string::npos || name == "..") return damaged("manifest.json lists a file outside: " + name);
+      const auto size = fs::file_size(folder + "/" + name, error);
+      if (error) return damaged(name + " is missing");
+      if (facts.is_object() && facts.contains("bytes") && facts["bytes"] != size)
+        return damaged(name + " has " + std::to_string(size) + " bytes instead of " + facts["bytes"].dump());
+    }
+  }
+  found.state = StoredStage::State::whole;
+  return found;
+}
+
+bool Store::has_checkpoint(const std::string& id) const {
+  std::error_code error;
+  return fs::exists(work(id) + "/checkpoint", error);
+}
+
+Result<std::string> Store::set_aside(const std::string& id) const {
+  const auto to = artifact(id) + ".damaged-" + new_ulid();
+  std::error_code error;
+  fs::rename(artifact(id), to, error);
+  if (error) return fail(ErrorKind::environment, "cannot move the damaged " + artifact(id) + " away: " + error.message());
+  return to;
+}
+
+Status Store::prepare_work(const std::string& id) const { return make_folders(work(id)); }
+
+Result<std::optional<Descriptor>> Store::lock(const std::string& id) const {
+  const auto path = work(id) + "/lock";
+  Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (!file.valid()) return fail(ErrorKind::environment, "cannot write " + path + ": " + std::generic_category().message(errno));
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) return std::optional<Descriptor>(std::move(file));
+  if (errno == EWOULDBLOCK) return std::optional<Descriptor>();
+  return fail(ErrorKind::environment, "cannot lock " + path + ": " + std::generic_category().message(errno));
+}
+
+std::string Store::next_log(const std::string& id) const {
+  std::error_code error;
+  for (int n = 1;; ++n) {
+    auto path = work(id) + "/attempt-" + std::to_string(n) + ".log";
+    if (!fs::exists(path, error)) return path;
+  }
+}
+
+}  // namespace moiety::host

@@ -1,0 +1,18 @@
+# Builds the same plugin from two copies of its folder, in two build folders, and compares the bytes.
+set(ENV{CCACHE_DISABLE} 1)
+file(REMOVE_RECURSE ${WORK})
+foreach(copy one another-longer-path)
+  file(COPY ${SOURCE}/tests/rebuild/CMakeLists.txt ${SOURCE}/tests/rebuild/first.cpp DESTINATION ${WORK}/${copy}/source)
+  execute_process(COMMAND ${CMAKE_COMMAND} -G ${GENERATOR} -DCMAKE_MAKE_PROGRAM=${MAKE_PROGRAM} -DCMAKE_CXX_COMPILER=${CXX}
+    -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSDK=${SDK} -S ${WORK}/${copy}/source -B ${WORK}/${copy}/build COMMAND_ERROR_IS_FATAL ANY OUTPUT_QUIET)
+  execute_process(COMMAND ${CMAKE_COMMAND} --build ${WORK}/${copy}/build COMMAND_ERROR_IS_FATAL ANY)
+  file(SHA256 ${WORK}/${copy}/build/lib/moiety/first.moiety.so hash)
+  list(APPEND hashes ${hash})
+endforeach()
+list(REMOVE_DUPLICATES hashes)
+list(LENGTH hashes different)
+if(NOT different EQUAL 1)
+  message(FATAL_ERROR "two builds of the same source differ: ${hashes}")
+endif()
+message(STATUS "equal: ${hashes}")
+file(REMOVE_RECURSE ${WORK})

@@ -1,0 +1,100 @@
+// Fixed shares from beginning to end: the same for every domain, or as `weights` says.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <stdexcept>
+
+#include "moiety/mixing_scheduler.h"
+
+namespace {
+
+using namespace moiety;
+
+/// Number of edits between two names: insert, delete, replace.
+std::size_t edits(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+std::string near_name(const std::string& name, const std::vector<std::string>& names) {
+  const auto nearest =
+      std::min_element(names.begin(), names.end(), [&](const auto& a, const auto& b) { return edits(name, a) < edits(name, b); });
+  if (nearest == names.end() || edits(name, *nearest) > 1 + name.size() / 3) return {};
+  return "; did you mean `" + *nearest + "`?";
+}
+
+bool read_number(const std::string& text, double& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+class Constant final : public MixingScheduler {
+ public:
+  struct Options {
+    std::vector<std::string> weights;
+  };
+  static constexpr Parameter parameters[] = {optional<&Options::weights>(
+      "weights", "shares as \"domain=number\"; a domain not named gets none; left out: equal shares")};
+
+  explicit Constant(Options options) : options_(std::move(options)) {}
+
+  void check(const Facts& facts, Problems& problems) const override {
+    if (!facts.domains.empty()) shares(facts.domains, facts.domain_windows, problems);
+  }
+  void start(const Domains& domains) override {
+    Problems problems;
+    shares_ = shares(domains.names, domains.windows, problems);
+    if (!problems.list().empty()) throw std::invalid_argument(problems.list()[0].parameter + ": " + problems.list()[0].message);
+  }
+  std::vector<double> mixture(const Progress&) const override { return shares_; }
+
+ private:
+  std::vector<double> shares(const std::vector<std::string>& names, const std::vector<std::int64_t>& windows,
+                             Problems& problems) const {
+    if (options_.weights.empty()) return std::vector<double>(names.size(), 1.0);
+    std::vector<double> result(names.size(), 0.0);
+    std::vector<bool> given(names.size(), false);
+    for (const std::string& text : options_.weights) {
+      const auto equals = text.find('=');
+      double weight = 0;
+      if (equals == std::string::npos || !read_number(text.substr(equals + 1), weight) || !std::isfinite(weight) || weight < 0) {
+        problems.add("weights", "`" + text + "` must be a domain, =, and a number of at least 0, as in \"fiction=2\"");
+        continue;
+      }
+      const std::string name = text.substr(0, equals);
+      const auto found = std::find(names.begin(), names.end(), name);
+      const auto i = static_cast<std::size_t>(found - names.begin());
+      if (found == names.end())
+        problems.add("weights", "the corpus has no domain `" + name + "`" + near_name(name, names));
+      else if (given[i])
+        problems.add("weights", "domain `" + name + "` is given twice");
+      else if (weight > 0 && i < windows.size() && windows[i] < 1)
+        problems.add("weights", "domain `" + name + "` has no training window");
+      else {
+        given[i] = true;
+        result[i] = weight;
+      }
+    }
+    if (problems.list().empty() && std::all_of(result.begin(), result.end(), [](double share) { return share == 0; })) {
+      problems.add("weights", "are all zero");
+    }
+    return result;
+  }
+
+  Options options_;
+  std::vector<double> shares_;
+};
+
+}  // namespace
+
+MOIETY_PLUGIN("constant", "1.0.0", "Fixed shares", component<Constant>("constant", 1, "The same shares from beginning to end"));
