@@ -60,7 +60,8 @@ class Flow {
     }
   }
 
-  /// The moves out of a cluster, cheapest first, for each destination; made when a path first comes by, which for most never happens.
+  /// The moves out of a cluster, cheapest first, for each destination; made when a path first comes by, which for most never
+  /// happens.
   std::vector<std::vector<Move>>& heaps_of(std::size_t from) {
     auto& heaps = heaps_[from];
     if (!heaps.empty()) return heaps;

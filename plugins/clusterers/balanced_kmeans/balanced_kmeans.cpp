@@ -35,8 +35,9 @@ at::Tensor first_centres(const at::Tensor& points, std::int64_t k, Random& rando
     const double* const begin = sums.data_ptr<double>();
     const bool drawn_by_distance = i > 0 && begin[n - 1] > 0;  // not when all points are copies of the centres
     for (std::int64_t trial = 0; trial < trials; ++trial) {
-      draws[trial] = drawn_by_distance ? std::min(std::upper_bound(begin, begin + n, random.uniform() * begin[n - 1]) - begin, n - 1)
-                                       : random.below(n);
+      draws[trial] = drawn_by_distance
+                         ? std::min(std::upper_bound(begin, begin + n, random.uniform() * begin[n - 1]) - begin, n - 1)
+                         : random.below(n);
     }
     const at::Tensor centres = points.index_select(0, candidates);
     const at::Tensor distances = (norms + centres.square().sum(1) - points.matmul(centres.t()) * 2).clamp_min(0);
@@ -81,7 +82,8 @@ class BalancedKMeans final : public Clusterer {
     const at::NoGradGuard no_grad;
     if (given.dim() != 2) throw std::invalid_argument("points must be a matrix");
     if (count < 1 || given.size(0) < count) {
-      throw std::invalid_argument("cannot make " + std::to_string(count) + " clusters of " + std::to_string(given.size(0)) + " points");
+      throw std::invalid_argument("cannot make " + std::to_string(count) + " clusters of " + std::to_string(given.size(0)) +
+                                  " points");
     }
     if (!given.isfinite().all().item().toBool()) throw std::invalid_argument("the points hold values that are not finite");
     // Around their mean nothing is lost when large squares are subtracted.

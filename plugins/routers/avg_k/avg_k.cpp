@@ -52,8 +52,9 @@ class AvgK final : public Router {
     const at::Tensor scores = input.hidden.detach().flatten(0, 1).to(at::kFloat).matmul(means_->t());
     const std::int64_t experts = scores.size(1);
     Routing routing;
-    routing.experts = options_.rule == Rule::not_top ? best_of_rows(scores, experts).narrow(1, options_.k, run(experts)).contiguous()
-                                                     : best_of_rows(scores, options_.k, options_.rule == Rule::top);
+    routing.experts = options_.rule == Rule::not_top
+                          ? best_of_rows(scores, experts).narrow(1, options_.k, run(experts)).contiguous()
+                          : best_of_rows(scores, options_.k, options_.rule == Rule::top);
     return routing;
   }
 
