@@ -12,16 +12,16 @@
 namespace moiety::engine {
 namespace {
 
-struct Options {
+struct ConstructOptions {
   Layers layers;
   std::shared_ptr<ExpertConstructor> experts;
   std::shared_ptr<Router> router;
 };
 
 constexpr Parameter parameters[] = {
-    param<&Options::layers>("feed_forward.layers", "all", "which layers get experts: all, last 2, every 2, or numbers from 0"),
-    required<&Options::experts>("feed_forward.experts", "how the experts are made"),
-    required<&Options::router>("feed_forward.router", "which experts a row runs")};
+    param<&ConstructOptions::layers>("feed_forward.layers", "all", "which layers get experts: all, last 2, every 2, or numbers from 0"),
+    required<&ConstructOptions::experts>("feed_forward.experts", "how the experts are made"),
+    required<&ConstructOptions::router>("feed_forward.router", "which experts a row runs")};
 
 constexpr Output results[] = {metric("experts", "experts", 0, "of each site"), metric("total_parameters", "parameters", 0, "of the model"),
                               metric("active_parameters", "parameters", 0, "that one token uses")};
@@ -118,7 +118,7 @@ void fill(Gpt& model, const ExpertSite& site, const TensorMap& values) {
 
 Result<StageOutcome> run(StageContext& context) {
   const Job& job = context.job;
-  auto read = stage_options<Options>(parameters, job, context.components);
+  auto read = stage_options<ConstructOptions>(parameters, job, context.components);
   if (auto status = read.status(); !status) return pass(status);
   const JobInput* from = job.input("from");
   if (from == nullptr) return fail(ErrorKind::usage, "construct needs an input `from`");
@@ -183,7 +183,7 @@ Result<StageOutcome> run(StageContext& context) {
 
 CheckResult check(const CheckContext& context) {
   CheckResult result;
-  auto read = stage_options<Options>(parameters, context.job, context.components);
+  auto read = stage_options<ConstructOptions>(parameters, context.job, context.components);
   result.problems = read.problems;
   if (context.job.input("from") == nullptr) result.problems.push_back({"from", "a model to construct from is needed"});
   if (!result.problems.empty()) return result;

@@ -17,17 +17,17 @@ namespace {
 
 MOIETY_CHOICE(TextSplit, test, valid, train);
 
-struct Options {
+struct EvaluateOptions {
   TextSplit split = TextSplit::test;
   std::optional<std::int64_t> tokens;
   std::vector<std::string> domains, on;
 };
 
 constexpr Parameter parameters[] = {
-    param<&Options::split>("data.split", TextSplit::test, "which part of the corpus"),
-    optional<&Options::tokens>("data.tokens", "how many tokens, divided evenly over the domains: the first windows of each; all when left out").at_least(1).in("tokens"),
-    optional<&Options::domains>("data.domains", "which domains; all when left out"),
-    optional<&Options::on>("on", "sets of the task the model was tuned for: test, valid")};
+    param<&EvaluateOptions::split>("data.split", TextSplit::test, "which part of the corpus"),
+    optional<&EvaluateOptions::tokens>("data.tokens", "how many tokens, divided evenly over the domains: the first windows of each; all when left out").at_least(1).in("tokens"),
+    optional<&EvaluateOptions::domains>("data.domains", "which domains; all when left out"),
+    optional<&EvaluateOptions::on>("on", "sets of the task the model was tuned for: test, valid")};
 
 constexpr Output metrics[] = {metric("perplexity", "", -1, "exp of the mean loss of a domain's windows").over("domain").with("data"),
                               metric("loss", "nats", -1, "mean loss of a domain's windows, a token").over("domain").with("data"),
@@ -42,7 +42,7 @@ std::optional<Split> split_of(const std::string& set) {
   return std::nullopt;
 }
 
-Status measure_text(StageContext& context, const Options& options, const Gpt& model, StageOutcome& outcome, Work& work) {
+Status measure_text(StageContext& context, const EvaluateOptions& options, const Gpt& model, StageOutcome& outcome, Work& work) {
   auto corpus = EvaluationCorpus::open(context.job.corpus, split_of(options.split));
   if (!corpus) return pass(corpus);
   const auto& names = corpus->facts().domains;
@@ -91,7 +91,7 @@ Status measure_text(StageContext& context, const Options& options, const Gpt& mo
   return {};
 }
 
-Status measure_items(StageContext& context, const Options& options, const Gpt& model, StageOutcome& outcome, Work& work) {
+Status measure_items(StageContext& context, const EvaluateOptions& options, const Gpt& model, StageOutcome& outcome, Work& work) {
   std::string table = "set\tid\tlabel\tprediction\tcorrect\tloss\n";
   for (const auto& set : options.on) {
     const auto split = split_of(set);
@@ -132,7 +132,7 @@ Status measure_items(StageContext& context, const Options& options, const Gpt& m
 }
 
 Result<StageOutcome> run(StageContext& context) {
-  auto read = stage_options<Options>(parameters, context.job, context.components);
+  auto read = stage_options<EvaluateOptions>(parameters, context.job, context.components);
   if (auto status = read.status(); !status) return pass(status);
   if (context.job.input("from") == nullptr) return fail(ErrorKind::usage, "evaluate needs an input `from`");
   auto start = starting_model(context, 0, 0);
@@ -151,7 +151,7 @@ Result<StageOutcome> run(StageContext& context) {
 
 CheckResult check(const CheckContext& context) {
   CheckResult result;
-  auto read = stage_options<Options>(parameters, context.job, context.components);
+  auto read = stage_options<EvaluateOptions>(parameters, context.job, context.components);
   result.problems = read.problems;
   const bool text = context.job.config.contains("data") && !context.job.config["data"].is_null();
   if (!text && read.values.on.empty()) result.problems.push_back({"", "says neither which text (`data`) nor which sets (`on`) to measure"});

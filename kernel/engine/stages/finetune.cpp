@@ -13,21 +13,21 @@
 namespace moiety::engine {
 namespace {
 
-struct Options : TrainingOptions {
+struct FinetuneOptions : TrainingOptions {
   std::string task;
   Budget budget;
   std::int64_t batch = 0, micro_batch = 0, every_steps = 0, items = 0;
 };
 
 constexpr Parameter parameters[] = {
-    required<&Options::task>("task", "the task to learn"),
-    required<&Options::budget>("budget", "how long: examples, epochs, steps or tokens (at the items' mean length)"),
-    param<&Options::batch>("batch", 32, "items a step").range(1, 1000000).in("items"),
-    param<&Options::micro_batch>("micro_batch", 0, "items computed at once, the rest is accumulated; 0: the whole batch").range(0, 1000000).in("items"),
-    param<&Options::learning_rate>("learning_rate", 1e-3, "AdamW's peak rate").above(0),
-    MOIETY_TRAINING_PARAMETERS(Options),
-    param<&Options::every_steps>("validation.every_steps", 0, "steps between two validations; 0: only at the end").at_least(0).in("steps"),
-    param<&Options::items>("validation.items", 2000, "validation items, the same for every seed; 0: all").at_least(0).in("items")};
+    required<&FinetuneOptions::task>("task", "the task to learn"),
+    required<&FinetuneOptions::budget>("budget", "how long: examples, epochs, steps or tokens (at the items' mean length)"),
+    param<&FinetuneOptions::batch>("batch", 32, "items a step").range(1, 1000000).in("items"),
+    param<&FinetuneOptions::micro_batch>("micro_batch", 0, "items computed at once, the rest is accumulated; 0: the whole batch").range(0, 1000000).in("items"),
+    param<&FinetuneOptions::learning_rate>("learning_rate", 1e-3, "AdamW's peak rate").above(0),
+    MOIETY_TRAINING_PARAMETERS(FinetuneOptions),
+    param<&FinetuneOptions::every_steps>("validation.every_steps", 0, "steps between two validations; 0: only at the end").at_least(0).in("steps"),
+    param<&FinetuneOptions::items>("validation.items", 2000, "validation items, the same for every seed; 0: all").at_least(0).in("items")};
 
 constexpr Output metrics[] = {metric("loss", "nats", -1, "training loss of a step, an item"), metric("learning_rate", "", 0, "rate of a step"),
                               metric("valid_loss", "nats", -1, "loss of the validation items"),
@@ -61,9 +61,9 @@ double mean_length(const TaskFacts& facts) {
 
 Result<StageOutcome> run(StageContext& context) {
   const Job& job = context.job;
-  auto read = stage_options<Options>(parameters, job, context.components);
+  auto read = stage_options<FinetuneOptions>(parameters, job, context.components);
   if (auto status = read.status(); !status) return pass(status);
-  const Options& options = read.values;
+  const FinetuneOptions& options = read.values;
   auto task = TrainingTask::open(job.task);
   if (!task) return pass(task);
   const Items& items = task->items(TrainingSplit::train);
@@ -148,7 +148,7 @@ Result<StageOutcome> run(StageContext& context) {
 
 CheckResult check(const CheckContext& context) {
   CheckResult result;
-  auto read = stage_options<Options>(parameters, context.job, context.components);
+  auto read = stage_options<FinetuneOptions>(parameters, context.job, context.components);
   result.problems = read.problems;
   TaskFacts facts;
   if (!context.job.task.empty()) {

@@ -17,7 +17,7 @@
 namespace moiety::engine {
 namespace {
 
-struct Options : TrainingOptions {
+struct PretrainOptions : TrainingOptions {
   Budget budget;
   std::int64_t batch = 0, micro_batch = 0, every_steps = 0, windows = 0;
   std::shared_ptr<MixingScheduler> mixing;
@@ -25,15 +25,15 @@ struct Options : TrainingOptions {
 };
 
 constexpr Parameter parameters[] = {
-    required<&Options::budget>("budget", "how long: tokens, steps, epochs or examples (windows); whole steps, rounded up"),
-    param<&Options::batch>("batch", 16, "windows a step").range(1, 1000000).in("windows"),
-    param<&Options::micro_batch>("micro_batch", 0, "windows computed at once, the rest is accumulated; 0: the whole batch").range(0, 1000000).in("windows"),
-    param<&Options::learning_rate>("learning_rate", 2e-3, "AdamW's peak rate").above(0),
-    MOIETY_TRAINING_PARAMETERS(Options),
-    param<&Options::mixing>("mixing", "proportional", "what share of the windows each domain gets"),
-    param<&Options::sampler>("sampler", "uniform", "which windows of a domain come next"),
-    param<&Options::every_steps>("validation.every_steps", 100, "steps between two validations; 0: only at the end").at_least(0).in("steps"),
-    param<&Options::windows>("validation.windows", 128, "validation windows, in proportion to the domains' sizes").at_least(1).in("windows")};
+    required<&PretrainOptions::budget>("budget", "how long: tokens, steps, epochs or examples (windows); whole steps, rounded up"),
+    param<&PretrainOptions::batch>("batch", 16, "windows a step").range(1, 1000000).in("windows"),
+    param<&PretrainOptions::micro_batch>("micro_batch", 0, "windows computed at once, the rest is accumulated; 0: the whole batch").range(0, 1000000).in("windows"),
+    param<&PretrainOptions::learning_rate>("learning_rate", 2e-3, "AdamW's peak rate").above(0),
+    MOIETY_TRAINING_PARAMETERS(PretrainOptions),
+    param<&PretrainOptions::mixing>("mixing", "proportional", "what share of the windows each domain gets"),
+    param<&PretrainOptions::sampler>("sampler", "uniform", "which windows of a domain come next"),
+    param<&PretrainOptions::every_steps>("validation.every_steps", 100, "steps between two validations; 0: only at the end").at_least(0).in("steps"),
+    param<&PretrainOptions::windows>("validation.windows", 128, "validation windows, in proportion to the domains' sizes").at_least(1).in("windows")};
 
 constexpr Output metrics[] = {metric("loss", "nats", -1, "training loss of a step, a token"),
                               metric("learning_rate", "", 0, "rate of a step"),
@@ -98,9 +98,9 @@ std::vector<double> shares_of(const Instance& mixing, std::int64_t step, std::in
 
 Result<StageOutcome> run(StageContext& context) {
   const Job& job = context.job;
-  auto read = stage_options<Options>(parameters, job, context.components);
+  auto read = stage_options<PretrainOptions>(parameters, job, context.components);
   if (auto status = read.status(); !status) return pass(status);
-  const Options& options = read.values;
+  const PretrainOptions& options = read.values;
   auto corpus = TrainingCorpus::open(job.corpus);
   if (!corpus) return pass(corpus);
   const TokenStreams &train_streams = corpus->streams(TrainingSplit::train), &valid_streams = corpus->streams(TrainingSplit::valid);
@@ -216,7 +216,7 @@ Result<StageOutcome> run(StageContext& context) {
 
 CheckResult check(const CheckContext& context) {
   CheckResult result;
-  auto read = stage_options<Options>(parameters, context.job, context.components);
+  auto read = stage_options<PretrainOptions>(parameters, context.job, context.components);
   result.problems = read.problems;
   CorpusFacts facts;
   if (!context.job.corpus.empty()) {
