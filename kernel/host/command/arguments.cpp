@@ -16,8 +16,10 @@ namespace po = boost::program_options;
 po::options_description describe(const std::vector<OptionSpec>& specs) {
   po::options_description description;
   for (const auto& spec : specs) {
-    if (spec.value.empty()) description.add_options()(spec.name.c_str(), spec.help.c_str());
-    else description.add_options()(spec.name.c_str(), po::value<std::string>()->value_name(spec.value), spec.help.c_str());
+    if (spec.value.empty())
+      description.add_options()(spec.name.c_str(), spec.help.c_str());
+    else
+      description.add_options()(spec.name.c_str(), po::value<std::string>()->value_name(spec.value), spec.help.c_str());
   }
   return description;
 }
@@ -59,17 +61,18 @@ Result<int> Arguments::number(const std::string& name, int fallback, int least) 
   return fail(ErrorKind::usage, fmt::format("--{} takes a whole number of at least {}, not `{}`", name, least, printable(text)));
 }
 
-Result<Arguments> Arguments::parse(const std::vector<std::string>& given, const std::vector<OptionSpec>& specs, std::size_t least_words,
-                                   std::size_t most_words) {
+Result<Arguments> Arguments::parse(const std::vector<std::string>& given, const std::vector<OptionSpec>& specs,
+                                   std::size_t least_words, std::size_t most_words) {
   Arguments arguments;
   const auto description = describe(specs);
-  // Boost takes what it does not know for words when there is a positional option of unlimited length: words are collected under a
-  // name no one can type.
+  // Boost takes what it does not know for words when there is a positional option of unlimited length: words are collected under
+  // a name no one can type.
   po::options_description whole;
   whole.add(description).add_options()(" words", po::value<std::vector<std::string>>());
   po::positional_options_description positional;
   positional.add(" words", -1);
-  const int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing & ~po::command_line_style::allow_short;
+  const int style =
+      po::command_line_style::unix_style & ~po::command_line_style::allow_guessing & ~po::command_line_style::allow_short;
   try {
     // The two short forms that there are.
     auto words = given;
@@ -81,7 +84,8 @@ Result<Arguments> Arguments::parse(const std::vector<std::string>& given, const 
     for (const auto& option : po::command_line_parser(words).options(whole).positional(positional).style(style).run().options) {
       if (option.string_key == " words" || option.position_key >= 0) {
         for (const auto& word : option.value) {
-          if (word.size() > 1 && word[0] == '-' && word[1] != ' ' && word.find_first_of(" \n") == std::string::npos) return unknown(word, specs);
+          if (word.size() > 1 && word[0] == '-' && word[1] != ' ' && word.find_first_of(" \n") == std::string::npos)
+            return unknown(word, specs);
           arguments.words_.push_back(word);
         }
       } else {
@@ -93,13 +97,15 @@ Result<Arguments> Arguments::parse(const std::vector<std::string>& given, const 
   } catch (const po::error_with_option_name& problem) {
     const auto name = without_dashes(problem.get_option_name());
     const auto spec = std::find_if(specs.begin(), specs.end(), [&](const auto& one) { return one.name == name; });
-    if (spec != specs.end() && !spec->value.empty()) return fail(ErrorKind::usage, "--" + name + " needs a value: --" + name + " " + spec->value);
+    if (spec != specs.end() && !spec->value.empty())
+      return fail(ErrorKind::usage, "--" + name + " needs a value: --" + name + " " + spec->value);
     return fail(ErrorKind::usage, printable(problem.what()));
   } catch (const po::error& problem) {
     return fail(ErrorKind::usage, printable(problem.what()));
   }
   for (const auto& spec : specs) {
-    if (!spec.repeat && arguments.values(spec.name).size() > 1) return fail(ErrorKind::usage, "--" + spec.name + " is given twice");
+    if (!spec.repeat && arguments.values(spec.name).size() > 1)
+      return fail(ErrorKind::usage, "--" + spec.name + " is given twice");
   }
   if (arguments.has("help")) return arguments;
   if (arguments.words_.size() < least_words) return fail(ErrorKind::usage, "something is missing");

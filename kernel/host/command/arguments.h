@@ -1,5 +1,5 @@
-// The command line of one subcommand: declared options, strict parsing, help. A thin layer over Boost.Program_options, which keeps no
-// order between options and knows no near names.
+// The command line of one subcommand: declared options, strict parsing, help. A thin layer over Boost.Program_options, which
+// keeps no order between options and knows no near names.
 #ifndef MOIETY_KERNEL_HOST_COMMAND_ARGUMENTS_H_
 #define MOIETY_KERNEL_HOST_COMMAND_ARGUMENTS_H_
 
@@ -31,8 +31,8 @@ class Arguments {
   Result<int> number(const std::string& name, int fallback, int least) const;
 
   /// Errors (usage): an unknown option (with near names), a missing or doubled value, too few or many words.
-  static Result<Arguments> parse(const std::vector<std::string>& given, const std::vector<OptionSpec>& specs, std::size_t least_words,
-                                 std::size_t most_words);
+  static Result<Arguments> parse(const std::vector<std::string>& given, const std::vector<OptionSpec>& specs,
+                                 std::size_t least_words, std::size_t most_words);
 
  private:
   std::vector<std::pair<std::string, std::string>> options_;

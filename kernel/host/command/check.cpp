@@ -46,24 +46,32 @@ int check(const Arguments& arguments) {
     if (row.text(0) != "ok") problems.push_back(row.text(0));
   };
   if (auto status = database->each("PRAGMA integrity_check", {}, note); !status) return complain(status.error());
-  if (auto status = database->each("PRAGMA foreign_key_check", {}, [&](const auto& row) { problems.push_back("a row of " + row.text(0) + " refers to nothing in " + row.text(2)); });
+  if (auto status = database->each(
+          "PRAGMA foreign_key_check", {},
+          [&](const auto& row) { problems.push_back("a row of " + row.text(0) + " refers to nothing in " + row.text(2)); });
       !status)
     return complain(status.error());
   std::vector<Artifact> artifacts;
-  if (auto status = database->each("SELECT path, sha256, bytes FROM artifact ORDER BY path", {}, [&](const auto& row) { artifacts.push_back({row.text(0), row.text(1), row.integer(2)}); });
+  if (auto status = database->each("SELECT path, sha256, bytes FROM artifact ORDER BY path", {},
+                                   [&](const auto& row) {
+                                     artifacts.push_back({row.text(0), row.text(1), row.integer(2)});
+                                   });
       !status)
     return complain(status.error());
   for (const auto& artifact : artifacts) {
-    if (const auto problem = problem_of(artifact, arguments.has("contents")); !problem.empty()) problems.push_back(artifact.path + " " + problem);
+    if (const auto problem = problem_of(artifact, arguments.has("contents")); !problem.empty())
+      problems.push_back(artifact.path + " " + problem);
   }
   const auto count = [&](const char* sql) {
     const auto n = database->integer(sql);
     return n && *n ? **n : 0;
   };
   for (const auto& problem : problems) std::fputs((printable(problem) + "\n").c_str(), stdout);
-  const auto text = fmt::format("{}: {} studies, {} runs, {} stages, {} metric rows, {} files; {}\n", path, count("SELECT count(*) FROM study"), count("SELECT count(*) FROM run"),
-                                count("SELECT count(*) FROM stage"), count("SELECT count(*) FROM metric"), artifacts.size(),
-                                problems.empty() ? "no problem" : fmt::format("{} problem{}", problems.size(), problems.size() == 1 ? "" : "s"));
+  const auto text = fmt::format(
+      "{}: {} studies, {} runs, {} stages, {} metric rows, {} files; {}\n", path, count("SELECT count(*) FROM study"),
+      count("SELECT count(*) FROM run"), count("SELECT count(*) FROM stage"), count("SELECT count(*) FROM metric"),
+      artifacts.size(),
+      problems.empty() ? "no problem" : fmt::format("{} problem{}", problems.size(), problems.size() == 1 ? "" : "s"));
   std::fputs(text.c_str(), stdout);
   return problems.empty() ? 0 : static_cast<int>(ErrorKind::failed);
 }
@@ -71,8 +79,15 @@ int check(const Arguments& arguments) {
 }  // namespace
 
 std::vector<Subcommand> database_commands() {
-  return {{"db check", "", "is the registry whole, and does the store have what it names", "Exit code 1 when there is a problem. Attempts of processes that are gone are marked as interrupted.",
-           "moiety db check", {{"contents", "", "compare the files' contents with their hashes too"}}, 0, 0, check}};
+  return {{"db check",
+           "",
+           "is the registry whole, and does the store have what it names",
+           "Exit code 1 when there is a problem. Attempts of processes that are gone are marked as interrupted.",
+           "moiety db check",
+           {{"contents", "", "compare the files' contents with their hashes too"}},
+           0,
+           0,
+           check}};
 }
 
 }  // namespace moiety::host

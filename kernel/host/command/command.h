@@ -11,11 +11,11 @@
 namespace moiety::host {
 
 struct Subcommand {
-  std::string name;      ///< one word or two: "run", "recipe resolve"
-  std::string words;     ///< what follows it: "RECIPE"
-  std::string summary;   ///< one line
-  std::string details;   ///< for its own help; may be empty
-  std::string example;   ///< a line that works as typed
+  std::string name;                 ///< one word or two: "run", "recipe resolve"
+  std::string words;                ///< what follows it: "RECIPE"
+  std::string summary;              ///< one line
+  std::string details;              ///< for its own help; may be empty
+  std::string example;              ///< a line that works as typed
   std::vector<OptionSpec> options;  ///< beside --registry, --store and --help, which every command has
   std::size_t least_words = 0, most_words = 0;
   int (*run)(const Arguments& arguments) = nullptr;

@@ -31,12 +31,17 @@ std::string help_of(const Subcommand& command) {
 }
 
 std::string help() {
-  std::string text = "Moiety trains, composes and compares sparse experts and data mixtures as recipes say.\n\nusage: moiety COMMAND [arguments]\n\n";
+  std::string text =
+      "Moiety trains, composes and compares sparse experts and data mixtures as recipes say.\n\nusage: moiety COMMAND "
+      "[arguments]\n\n";
   std::size_t widest = 0;
   for (const auto& command : subcommands()) widest = std::max(widest, command.name.size() + 1 + command.words.size());
   for (const auto& command : subcommands())
-    text += fmt::format("  {:<{}}  {}\n", command.name + (command.words.empty() ? "" : " " + command.words), widest, command.summary);
-  return text + "\n`moiety COMMAND --help` tells all of one command; `moiety --version` the version.\nexample: moiety run recipes/quickstart.toml\n";
+    text +=
+        fmt::format("  {:<{}}  {}\n", command.name + (command.words.empty() ? "" : " " + command.words), widest, command.summary);
+  return text +
+         "\n`moiety COMMAND --help` tells all of one command; `moiety --version` the version.\nexample: moiety run "
+         "recipes/quickstart.toml\n";
 }
 
 /// The command that `given` begins with: two words before one.
@@ -64,10 +69,13 @@ int unknown_command(const std::vector<std::string>& given) {
     const auto wanted = alone ? given[0] : given[0] + " " + given[1];
     std::string text;
     for (const auto& name : deeper) text += (text.empty() ? "" : ", ") + ("`moiety " + name + "`");
-    return complain({ErrorKind::usage, alone ? "`moiety " + given[0] + "` needs a second word" : "unknown command `" + printable(wanted) + "`", "there is " + text});
+    return complain({ErrorKind::usage,
+                     alone ? "`moiety " + given[0] + "` needs a second word" : "unknown command `" + printable(wanted) + "`",
+                     "there is " + text});
   }
   const auto near = did_you_mean(given[0], names);
-  return complain({ErrorKind::usage, "unknown command `" + printable(given[0]) + "`", near.empty() ? "`moiety --help` lists all commands" : near});
+  return complain({ErrorKind::usage, "unknown command `" + printable(given[0]) + "`",
+                   near.empty() ? "`moiety --help` lists all commands" : near});
 }
 
 }  // namespace
@@ -80,7 +88,8 @@ int complain(const Error& error) {
 const std::vector<Subcommand>& subcommands() {
   static const auto* all = [] {
     auto* list = new std::vector<Subcommand>;
-    for (auto group : {run_commands(), plan_commands(), reading_commands(), plugin_commands(), recipe_commands(), database_commands()}) {
+    for (auto group :
+         {run_commands(), plan_commands(), reading_commands(), plugin_commands(), recipe_commands(), database_commands()}) {
       for (auto& command : group) list->push_back(std::move(command));
     }
     return list;
@@ -97,17 +106,20 @@ int dispatch(const std::vector<std::string>& given) {
     std::fputs("moiety " MOIETY_VERSION "\n", stdout);
     return 0;
   }
-  if (given[0] == "help") return dispatch([&] {
-    std::vector<std::string> turned(given.begin() + 1, given.end());
-    turned.emplace_back("--help");
-    return turned;
-  }());
-  if (given[0][0] == '-') return complain({ErrorKind::usage, "unknown option `" + printable(given[0]) + "`", "options come behind the command: moiety COMMAND [options]"});
+  if (given[0] == "help")
+    return dispatch([&] {
+      std::vector<std::string> turned(given.begin() + 1, given.end());
+      turned.emplace_back("--help");
+      return turned;
+    }());
+  if (given[0][0] == '-')
+    return complain({ErrorKind::usage, "unknown option `" + printable(given[0]) + "`",
+                     "options come behind the command: moiety COMMAND [options]"});
   std::size_t used = 0;
   const auto* command = find(given, &used);
   if (command == nullptr) return unknown_command(given);
-  const auto arguments = Arguments::parse({given.begin() + static_cast<std::ptrdiff_t>(used), given.end()}, all_options(*command), command->least_words,
-                                          command->most_words);
+  const auto arguments = Arguments::parse({given.begin() + static_cast<std::ptrdiff_t>(used), given.end()}, all_options(*command),
+                                          command->least_words, command->most_words);
   if (!arguments) {
     auto error = arguments.error();
     if (error.hint.empty()) error.hint = "usage: " + usage(*command);

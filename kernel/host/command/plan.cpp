@@ -35,14 +35,18 @@ Before stages_before(const std::string& registry_file, const std::string& recipe
   if (!registry) return found;
   std::string name;
   for (const char c : recipe_name) name += c == '\'' ? std::string("''") : std::string(1, c);
-  const auto text = registry::sql_text(*registry,
-                                       "SELECT run.arm AS arm, run.seed AS seed, run_stage.name AS name, stage.id AS stage FROM run "
-                                       "JOIN run_stage ON run_stage.run = run.number JOIN stage ON stage.key = run_stage.stage "
-                                       "WHERE run.study = (SELECT max(key) FROM study WHERE name = '" + name + "')",
-                                       registry::Format::json);
+  const auto text =
+      registry::sql_text(*registry,
+                         "SELECT run.arm AS arm, run.seed AS seed, run_stage.name AS name, stage.id AS stage FROM run "
+                         "JOIN run_stage ON run_stage.run = run.number JOIN stage ON stage.key = run_stage.stage "
+                         "WHERE run.study = (SELECT max(key) FROM study WHERE name = '" +
+                             name + "')",
+                         registry::Format::json);
   const json rows = text ? json::parse(*text, nullptr, false) : json();
   if (!rows.is_array()) return found;
-  for (const auto& row : rows) found[{row.at("arm").get<std::string>(), row.at("seed").get<int>(), row.at("name").get<std::string>()}] = row.at("stage").get<std::string>();
+  for (const auto& row : rows)
+    found[{row.at("arm").get<std::string>(), row.at("seed").get<int>(), row.at("name").get<std::string>()}] =
+        row.at("stage").get<std::string>();
   return found;
 }
 
@@ -65,16 +69,19 @@ std::string older_stage(const Plan& plan, const PlannedStage& stage, const Befor
     for (const auto& [name, id] : run.stages) {
       if (id != stage.id) continue;
       const auto found = before.find({run.arm, run.seed, name});
-      if (found != before.end() && found->second != id && store.look_up(found->second).state == StoredStage::State::whole) return found->second;
+      if (found != before.end() && found->second != id && store.look_up(found->second).state == StoredStage::State::whole)
+        return found->second;
     }
   }
   return "";
 }
 
-std::vector<Row> rows_of(const Plan& plan, const Store& store, const Before& before, const std::map<std::string, StageCost>& costs) {
+std::vector<Row> rows_of(const Plan& plan, const Store& store, const Before& before,
+                         const std::map<std::string, StageCost>& costs) {
   std::vector<Row> rows;
   for (const auto& stage : plan.stages) {
-    auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& one) { return one.first->name == stage.name && one.first->arms == stage.arms; });
+    auto row = std::find_if(rows.begin(), rows.end(),
+                            [&](const Row& one) { return one.first->name == stage.name && one.first->arms == stage.arms; });
     if (row == rows.end()) {
       Row fresh;
       fresh.first = &stage;
@@ -110,12 +117,13 @@ std::string state_text(const Row& row) {
 std::string amount(double value) { return value > 0 ? short_number(value) : "-"; }
 
 void print_table(const Plan& plan, const std::vector<Row>& rows) {
-  std::vector<std::vector<std::string>> table = {{"stage", "does", "arms", "state", "tokens", "FLOPs", "parameters", "active", "memory"}};
+  std::vector<std::vector<std::string>> table = {
+      {"stage", "does", "arms", "state", "tokens", "FLOPs", "parameters", "active", "memory"}};
   for (const auto& row : rows) {
     const auto& s = *row.first;
     const std::string arms = s.arms.size() == plan.arms.size() ? (plan.arms.size() == 1 ? s.arms[0] : "all") : join(s.arms, ", ");
-    table.push_back({s.name + (s.pinned ? " (pinned)" : ""), s.verb->name, arms, state_text(row), amount(row.cost.tokens), amount(row.cost.flops),
-                     amount(row.cost.total_parameters), amount(row.cost.active_parameters),
+    table.push_back({s.name + (s.pinned ? " (pinned)" : ""), s.verb->name, arms, state_text(row), amount(row.cost.tokens),
+                     amount(row.cost.flops), amount(row.cost.total_parameters), amount(row.cost.active_parameters),
                      row.cost.memory > 0 ? fmt::format("{:.0f} MiB", row.cost.memory / (1 << 20)) : "-"});
   }
   std::vector<std::size_t> widths(table[0].size());
@@ -147,7 +155,8 @@ void print_totals(const Plan& plan, const Store& store, const std::map<std::stri
     tokens += cost->second.tokens;
     flops += cost->second.flops;
   }
-  put(fmt::format("\n{} runs ({} arms, {} seeds), {} stages: {} to run", plan.runs.size(), plan.arms.size(), plan.seeds, plan.stages.size(), fresh));
+  put(fmt::format("\n{} runs ({} arms, {} seeds), {} stages: {} to run", plan.runs.size(), plan.arms.size(), plan.seeds,
+                  plan.stages.size(), fresh));
   if (flops > 0) put(fmt::format(", {} tokens, {} FLOPs", short_number(tokens), short_number(flops)));
   put("\n");
 }
@@ -172,11 +181,13 @@ int plan_recipe(const Arguments& arguments) {
   const std::map<std::string, StageCost> costs = checked ? checked->costs : std::map<std::string, StageCost>();
 
   put(printable(plan.recipe_name) + (plan.about.empty() ? "" : ": " + printable(plan.about)) + "\n\narms:\n");
-  for (const auto& arm : plan.arms) put("  " + printable(arm.name) + (arm.name == plan.baseline ? " (baseline)" : "") + "  " + printable(arm.patch_text) + "\n");
+  for (const auto& arm : plan.arms)
+    put("  " + printable(arm.name) + (arm.name == plan.baseline ? " (baseline)" : "") + "  " + printable(arm.patch_text) + "\n");
   put("\n");
   print_table(plan, rows_of(plan, store, stages_before(registry_file, plan.recipe_name), costs));
   print_totals(plan, store, costs);
-  for (const auto& missing : folders->missing) put(printable(missing) + " is not prepared yet (moiety run prepares it): stages that read it count as new\n");
+  for (const auto& missing : folders->missing)
+    put(printable(missing) + " is not prepared yet (moiety run prepares it): stages that read it count as new\n");
   if (!checked) {
     say("costs are not known:");
     return complain(checked.error());

@@ -31,7 +31,8 @@ std::string columns(const std::vector<std::pair<std::string, std::string>>& rows
   std::size_t widest = 0;
   for (const auto& row : rows) widest = std::max(widest, width(row.first));
   std::string text;
-  for (const auto& [left, right] : rows) text += "  " + left + std::string(right.empty() ? 0 : widest - width(left) + 2, ' ') + right + "\n";
+  for (const auto& [left, right] : rows)
+    text += "  " + left + std::string(right.empty() ? 0 : widest - width(left) + 2, ' ') + right + "\n";
   return text;
 }
 
@@ -39,26 +40,38 @@ int list(const Arguments& arguments) {
   const auto found = look(arguments);
   if (!found) return complain(found.error());
   auto components = found->catalog.components;
-  std::sort(components.begin(), components.end(), [](const auto& a, const auto& b) { return std::tie(a.kind, a.name, a.version) < std::tie(b.kind, b.name, b.version); });
+  std::sort(components.begin(), components.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.kind, a.name, a.version) < std::tie(b.kind, b.name, b.version);
+  });
   std::vector<std::pair<std::string, std::string>> rows;
   const bool verbose = arguments.has("verbose");
-  for (const auto& c : components) {
-    rows.emplace_back(printable(c.kind + "/" + c.use()), printable(c.summary));
-    if (verbose) rows.emplace_back("    " + printable(c.file) + (c.build_id.empty() ? "" : ", build " + printable(c.build_id.substr(0, 12))), "");
-  }
+  for (const auto& c : components) rows.emplace_back(printable(c.kind + "/" + c.use()), printable(c.summary));
   put(rows.empty() ? "no components\n" : columns(rows));
-  if (!found->catalog.failures.empty()) put(fmt::format("\n{} file{} cannot be used:\n", found->catalog.failures.size(), found->catalog.failures.size() == 1 ? "" : "s"));
-  for (const auto& failure : found->catalog.failures) put("  " + printable(failure.file) + ": " + printable(failure.reason) + "\n");
+  if (!found->catalog.failures.empty())
+    put(fmt::format("\n{} file{} cannot be used:\n", found->catalog.failures.size(),
+                    found->catalog.failures.size() == 1 ? "" : "s"));
+  for (const auto& failure : found->catalog.failures)
+    put("  " + printable(failure.file) + ": " + printable(failure.reason) + "\n");
   if (!verbose) {
     if (rows.empty()) put("`moiety plugins -v` tells which folders were searched\n");
     return 0;
   }
+  put("\nfrom:\n");
+  rows.clear();
+  for (const auto& c : components)
+    rows.emplace_back(printable(c.kind + "/" + c.use()),
+                      printable(c.file) + (c.build_id.empty() ? "" : ", build " + printable(c.build_id.substr(0, 12))));
+  put(columns(rows));
   if (!found->shadowed.empty()) put("\nhidden by the same component earlier in the search order:\n");
-  for (const auto& s : found->shadowed) put("  " + printable(s.component + " of " + s.file + ": " + s.by + " comes first") + "\n");
+  for (const auto& s : found->shadowed)
+    put("  " + printable(s.component + " of " + s.file + ": " + s.by + " comes first") + "\n");
   put("\nsearched, in order:\n");
   rows.clear();
   for (const auto& folder : found->folders)
-    rows.emplace_back(printable(folder.path), printable(folder.origin) + ": " + (folder.problem.empty() ? fmt::format("{} file{}", folder.files, folder.files == 1 ? "" : "s") : printable(folder.problem)));
+    rows.emplace_back(printable(folder.path),
+                      printable(folder.origin) + ": " +
+                          (folder.problem.empty() ? fmt::format("{} file{}", folder.files, folder.files == 1 ? "" : "s")
+                                                  : printable(folder.problem)));
   put(columns(rows));
   const auto& catalog = found->catalog;
   put("\nworker " + catalog.worker_version + ", LibTorch " + catalog.torch_version + "\n");
@@ -77,8 +90,10 @@ std::string parameters_text(const std::vector<ParameterDeclaration>& parameters)
   std::vector<std::pair<std::string, std::string>> rows;
   for (const auto& p : parameters) {
     std::string right = type_text(p);
-    if (p.required) right += ", required";
-    else if (!p.fallback.is_null()) right += ", default " + (p.fallback.is_string() ? p.fallback.get<std::string>() : p.fallback.dump());
+    if (p.required)
+      right += ", required";
+    else if (!p.fallback.is_null())
+      right += ", default " + (p.fallback.is_string() ? p.fallback.get<std::string>() : p.fallback.dump());
     if (!p.unit.empty()) right += " (" + p.unit + ")";
     if (!p.doc.empty()) right += ": " + p.doc;
     rows.emplace_back(printable(p.name), printable(right));
@@ -113,17 +128,22 @@ int info(const Arguments& arguments) {
     return 0;
   }
   const auto slash = wanted.find('/');
-  const auto* component = slash == std::string::npos ? nullptr : catalog.component(wanted.substr(0, slash), wanted.substr(slash + 1));
+  const auto* component =
+      slash == std::string::npos ? nullptr : catalog.component(wanted.substr(0, slash), wanted.substr(slash + 1));
   if (component == nullptr) {
     std::vector<std::string> names = catalog.verb_names();
     names.emplace_back("model");
     for (const auto& c : catalog.components) names.push_back(c.kind + "/" + c.name);
     std::string hint = did_you_mean(wanted, names);
     if (hint.empty()) hint = "`moiety plugins` lists the components";
-    for (const auto& failure : catalog.failures) hint += "\n  failed: " + printable(failure.file) + ": " + printable(failure.reason);
-    return complain({ErrorKind::usage, "there is no component or verb `" + printable(wanted) + "`; searched: " + printable(join(catalog.folders, ", ")), hint});
+    for (const auto& failure : catalog.failures)
+      hint += "\n  failed: " + printable(failure.file) + ": " + printable(failure.reason);
+    return complain(
+        {ErrorKind::usage,
+         "there is no component or verb `" + printable(wanted) + "`; searched: " + printable(join(catalog.folders, ", ")), hint});
   }
-  put(printable(component->kind + "/" + component->use()) + (component->summary.empty() ? "" : ": " + printable(component->summary)) + "\n");
+  put(printable(component->kind + "/" + component->use()) +
+      (component->summary.empty() ? "" : ": " + printable(component->summary)) + "\n");
   if (!component->source.empty()) put("source: " + printable(component->source) + "\n");
   put("plugin: " + printable(component->plugin + " " + component->plugin_version + ", " + component->file) + "\n");
   put("\nparameters:\n" + parameters_text(component->parameters));
@@ -139,9 +159,11 @@ const std::vector<OptionSpec> kOptions = {{"plugin-path", "DIR", "search here fi
 std::vector<Subcommand> plugin_commands() {
   auto listing = kOptions;
   listing.insert(listing.begin(), {"verbose", "", "(-v) files, builds, what hides what, and the folders searched"});
-  std::vector<Subcommand> commands = {
-      {"plugins", "", "components that plugins bring, and files that failed", "Only files named *.moiety.so are looked at, each once, in a process of its own.", "moiety plugins -v", listing, 0, 0, list},
-      {"plugins info", "KIND/NAME", "parameters of a component, of a stage's verb, or of [model]", "", "moiety plugins info router/top-k", kOptions, 1, 1, info}};
+  std::vector<Subcommand> commands = {{"plugins", "", "components that plugins bring, and files that failed",
+                                       "Only files named *.moiety.so are looked at, each once, in a process of its own.",
+                                       "moiety plugins -v", listing, 0, 0, list},
+                                      {"plugins info", "KIND/NAME", "parameters of a component, of a stage's verb, or of [model]",
+                                       "", "moiety plugins info router/top-k", kOptions, 1, 1, info}};
   return commands;
 }
 

@@ -42,11 +42,13 @@ int print(const Arguments& arguments, OpenMode mode, const std::function<Result<
 }
 
 int runs(const Arguments& arguments) {
-  return print(arguments, OpenMode::create, [&](auto& r) { return registry::runs_text(r, arguments.value("study"), format_of(arguments)); });
+  return print(arguments, OpenMode::create,
+               [&](auto& r) { return registry::runs_text(r, arguments.value("study"), format_of(arguments)); });
 }
 
 int show(const Arguments& arguments) {
-  return print(arguments, OpenMode::read_only, [&](auto& r) { return registry::show_text(r, arguments.words()[0], format_of(arguments)); });
+  return print(arguments, OpenMode::read_only,
+               [&](auto& r) { return registry::show_text(r, arguments.words()[0], format_of(arguments)); });
 }
 
 int logs(const Arguments& arguments) {
@@ -56,7 +58,8 @@ int logs(const Arguments& arguments) {
 }
 
 int sql(const Arguments& arguments) {
-  return print(arguments, OpenMode::read_only, [&](auto& r) { return registry::sql_text(r, arguments.words()[0], format_of(arguments)); });
+  return print(arguments, OpenMode::read_only,
+               [&](auto& r) { return registry::sql_text(r, arguments.words()[0], format_of(arguments)); });
 }
 
 int compare(const Arguments& arguments) {
@@ -68,7 +71,8 @@ int compare(const Arguments& arguments) {
 }
 
 int claims(const Arguments& arguments) {
-  return print(arguments, OpenMode::read_only, [&](auto& r) { return registry::claims_text(r, arguments.value("study"), format_of(arguments)); });
+  return print(arguments, OpenMode::read_only,
+               [&](auto& r) { return registry::claims_text(r, arguments.value("study"), format_of(arguments)); });
 }
 
 const OptionSpec kStudy = {"study", "STUDY", "name or id of a study (default: the newest)"};
@@ -78,12 +82,24 @@ const OptionSpec kStudy = {"study", "STUDY", "name or id of a study (default: th
 std::vector<Subcommand> reading_commands() {
   const std::string which_run = "RUN is a run's number, its id, or the beginning of its id (`moiety runs` lists them).";
   std::vector<Subcommand> commands;
-  commands.push_back({"runs", "", "lists runs, the newest last", "", "moiety runs", with_format({{"study", "STUDY", "only this study (name or id)"}}), 0, 0, runs});
-  commands.push_back({"show", "RUN", "everything of one run: stages, parameters, metrics, cost, errors", which_run, "moiety show 3", with_format({}), 1, 1, show});
-  commands.push_back({"logs", "RUN", "the last lines of the log of each attempt of a run", which_run, "moiety logs 3", {{"lines", "N", "last lines of each log (default: 40)"}}, 1, 1, logs});
+  commands.push_back({"runs", "", "lists runs, the newest last", "", "moiety runs",
+                      with_format({{"study", "STUDY", "only this study (name or id)"}}), 0, 0, runs});
+  commands.push_back({"show", "RUN", "everything of one run: stages, parameters, metrics, cost, errors", which_run,
+                      "moiety show 3", with_format({}), 1, 1, show});
+  commands.push_back({"logs",
+                      "RUN",
+                      "the last lines of the log of each attempt of a run",
+                      which_run,
+                      "moiety logs 3",
+                      {{"lines", "N", "last lines of each log (default: 40)"}},
+                      1,
+                      1,
+                      logs});
   commands.push_back({"compare", "[ARM...]", "arms: mean ± sd, and paired differences to the baseline", "", "moiety compare",
-                      with_format({kStudy, {"metric", "NAME", "only this metric; may be given several times", true}}), 0, 100, compare});
-  commands.push_back({"claims", "", "claims of a study and their verdicts", "", "moiety claims", with_format({kStudy}), 0, 0, claims});
+                      with_format({kStudy, {"metric", "NAME", "only this metric; may be given several times", true}}), 0, 100,
+                      compare});
+  commands.push_back(
+      {"claims", "", "claims of a study and their verdicts", "", "moiety claims", with_format({kStudy}), 0, 0, claims});
   commands.push_back({"sql", "QUERY", "asks the registry, read-only", "Views: v_runs, v_final, v_arms, v_claims, v_params.",
                       "moiety sql \"SELECT arm, metric, mean, sd, n FROM v_arms\"", with_format({}), 1, 1, sql});
   return commands;

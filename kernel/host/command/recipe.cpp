@@ -42,8 +42,9 @@ int resolve(const Arguments& arguments) {
 std::vector<Subcommand> recipe_commands() {
   auto options = recipe_options();
   options.push_back({"origin", "", "say behind each value where it comes from"});
-  return {{"recipe resolve", "RECIPE", "prints a recipe with every default and version written out", "This text is what is stored, hashed and run again.",
-           "moiety recipe resolve recipes/quickstart.toml --origin", options, 1, 1, resolve}};
+  return {{"recipe resolve", "RECIPE", "prints a recipe with every default and version written out",
+           "This text is what is stored, hashed and run again.", "moiety recipe resolve recipes/quickstart.toml --origin",
+           options, 1, 1, resolve}};
 }
 
 }  // namespace moiety::host

@@ -9,7 +9,9 @@ namespace {
 
 /// A word as a shell takes it.
 std::string quoted(const std::string& word) {
-  if (!word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=-+:,@%") == std::string::npos) return word;
+  if (!word.empty() &&
+      word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=-+:,@%") == std::string::npos)
+    return word;
   std::string text = "'";
   for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return text + "'";
@@ -41,16 +43,18 @@ int run(const Arguments& arguments) {
 
 std::vector<Subcommand> run_commands() {
   auto options = recipe_options();
-  for (OptionSpec option : {OptionSpec{"jobs", "N", "at most so many stages at once (default: cores / threads)"},
-                            OptionSpec{"max-failures", "N", "stop after so many failed stages (default: run all that can run)"},
-                            OptionSpec{"require", "CLAIM", "exit 1 when this claim is not supported; may be given several times", true},
-                            OptionSpec{"quiet", "", "no progress; only failures and the report"}})
+  for (OptionSpec option :
+       {OptionSpec{"jobs", "N", "at most so many stages at once (default: cores / threads)"},
+        OptionSpec{"max-failures", "N", "stop after so many failed stages (default: run all that can run)"},
+        OptionSpec{"require", "CLAIM", "exit 1 when this claim is not supported; may be given several times", true},
+        OptionSpec{"quiet", "", "no progress; only failures and the report"}})
     options.push_back(std::move(option));
-  std::vector<Subcommand> commands = {{"run", "RECIPE", "runs a recipe: data, stages, measurements, verdicts",
-                                       "A stage that the store has is not run again. Ctrl-C stops resumable: the same command goes on.\n"
-                                       "Exit codes: 0 done; 1 a stage failed or a required claim is not supported; 2 the recipe or the command line is\n"
-                                       "wrong, nothing was written; 3 a problem of this machine; 130, 143 stopped by a signal.",
-                                       "moiety run recipes/quickstart.toml --set recipe.seeds=3", options, 1, 1, run}};
+  std::vector<Subcommand> commands = {
+      {"run", "RECIPE", "runs a recipe: data, stages, measurements, verdicts",
+       "A stage that the store has is not run again. Ctrl-C stops resumable: the same command goes on.\n"
+       "Exit codes: 0 done; 1 a stage failed or a required claim is not supported; 2 the recipe or the command line is\n"
+       "wrong, nothing was written; 3 a problem of this machine; 130, 143 stopped by a signal.",
+       "moiety run recipes/quickstart.toml --set recipe.seeds=3", options, 1, 1, run}};
   return commands;
 }
 

@@ -27,7 +27,8 @@ CatalogCache::CatalogCache(std::string path, json surroundings) : path_(std::mov
   const auto text = read_file(path_);
   if (!text) return;
   const json stored = json::parse(*text, nullptr, false);
-  if (!stored.is_object() || stored.value("format", json()) != kFormat || stored.value("surroundings", json()) != surroundings_) return;
+  if (!stored.is_object() || stored.value("format", json()) != kFormat || stored.value("surroundings", json()) != surroundings_)
+    return;
   if (const auto found = stored.find("describe"); found != stored.end() && found->is_object()) describe_ = *found;
   const auto files = stored.find("files");
   if (files == stored.end() || !files->is_array()) return;
@@ -56,7 +57,8 @@ std::optional<json> CatalogCache::probed(const FileIdentity& file) const {
 }
 
 void CatalogCache::set_probed(const FileIdentity& file, json said) {
-  files_.erase(std::remove_if(files_.begin(), files_.end(), [&](const auto& entry) { return entry.first.path == file.path; }), files_.end());
+  files_.erase(std::remove_if(files_.begin(), files_.end(), [&](const auto& entry) { return entry.first.path == file.path; }),
+               files_.end());
   files_.emplace_back(file, std::move(said));
   changed_ = true;
 }

@@ -1,5 +1,5 @@
-// STORE/catalog.json: what the worker said of itself and of each plugin file, so that it is asked once a file. A hint: a missing or
-// damaged cache is the same as none.
+// STORE/catalog.json: what the worker said of itself and of each plugin file, so that it is asked once a file. A hint: a missing
+// or damaged cache is the same as none.
 #ifndef MOIETY_KERNEL_HOST_DISCOVERY_CACHE_H_
 #define MOIETY_KERNEL_HOST_DISCOVERY_CACHE_H_
 

@@ -12,8 +12,8 @@ namespace {
 
 using nlohmann::json;
 
-/// What the worker's answers depend on besides the plugin files: the worker itself, and which libraries the loader gives it (ldconfig
-/// rewrites its cache whenever a package brings or removes one).
+/// What the worker's answers depend on besides the plugin files: the worker itself, and which libraries the loader gives it
+/// (ldconfig rewrites its cache whenever a package brings or removes one).
 json surroundings(const std::string& worker) {
   const auto identity = [](const FileIdentity& file) { return json{file.path, file.size, file.inode, file.mtime_ns}; };
   const char* library_path = std::getenv("LD_LIBRARY_PATH");
@@ -23,7 +23,9 @@ json surroundings(const std::string& worker) {
 }
 
 std::string component_name(const json& component) {
-  const auto text = [&](const char* key) { return component.value(key, json()).is_string() ? component[key].get<std::string>() : std::string(); };
+  const auto text = [&](const char* key) {
+    return component.value(key, json()).is_string() ? component[key].get<std::string>() : std::string();
+  };
   const auto version = component.value("version", json());
   return text("kind") + "/" + text("name") + "@" + (version.is_number() ? std::to_string(version.get<int>()) : "1");
 }
@@ -40,8 +42,10 @@ std::vector<Shadowed> hide_shadowed(std::vector<json>* files) {
       const auto name = component_name(component);
       const auto path = file.value("path", "");
       const auto [entry, added] = first.emplace(name, path);
-      if (added) kept.push_back(std::move(component));
-      else shadowed.push_back({name, path, entry->second});
+      if (added)
+        kept.push_back(std::move(component));
+      else
+        shadowed.push_back({name, path, entry->second});
     }
     file["components"] = std::move(kept);
   }
@@ -88,7 +92,9 @@ Result<Discovery> discover(const DiscoveryOptions& options) {
 
   found.shadowed = hide_shadowed(&found.files);
   auto catalog = Catalog::from_json(found.describe, found.files);
-  if (!catalog) return fail(ErrorKind::environment, options.worker + ": " + catalog.error().message, "build moiety and moiety-worker from one checkout");
+  if (!catalog)
+    return fail(ErrorKind::environment, options.worker + ": " + catalog.error().message,
+                "build moiety and moiety-worker from one checkout");
   found.catalog = std::move(*catalog);
   found.catalog.folders.clear();
   for (const auto& folder : found.folders) found.catalog.folders.push_back(folder.path);

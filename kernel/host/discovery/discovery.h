@@ -16,8 +16,8 @@ namespace moiety::host {
 struct DiscoveryOptions {
   std::string worker, store;
   std::vector<SearchPath> order;
-  bool rescan = false;         ///< ask again, whatever the cache says
-  double probe_seconds = 10;   ///< a file
+  bool rescan = false;        ///< ask again, whatever the cache says
+  double probe_seconds = 10;  ///< a file
   double describe_seconds = 60;
 };
 
@@ -36,7 +36,8 @@ struct Discovery {
   int asked = 0;       ///< files that had to be probed
 };
 
-/// Errors (`environment`): the worker cannot be asked, or what it says is not understood. A bad plugin file is never an error here.
+/// Errors (`environment`): the worker cannot be asked, or what it says is not understood. A bad plugin file is never an error
+/// here.
 Result<Discovery> discover(const DiscoveryOptions& options);
 
 }  // namespace moiety::host

@@ -84,14 +84,14 @@ TEST_F(DiscoveryTest, P10_one_bad_file_never_disables_the_others) {
   EXPECT_EQ(reason(*found, "b_crash"), "killed by signal 11 (SIGSEGV)");
   EXPECT_EQ(reason(*found, "c_error"), "built for LibTorch 2.6.0, this is 1.13.1");
   EXPECT_EQ(reason(*found, "d_text"), "no plugin for this worker");
-  EXPECT_EQ(reason(*found, "e_hang"), "gave no answer within 1 s (killed)");
+  EXPECT_EQ(reason(*found, "e_hang"), "gave no answer within 1.0 s (killed)");
   EXPECT_EQ(reason(*found, "g_loop"), "Too many levels of symbolic links");
   // The reasons are remembered too: nothing crashes or hangs twice.
   const int before = calls("probe");
   const auto again = look(false, 1.0);
   ASSERT_TRUE(again);
   EXPECT_EQ(calls("probe"), before);
-  EXPECT_EQ(reason(*again, "e_hang"), "gave no answer within 1 s (killed)");
+  EXPECT_EQ(reason(*again, "e_hang"), "gave no answer within 1.0 s (killed)");
   EXPECT_EQ(again->catalog.components.size(), 2U);
 }
 
@@ -109,7 +109,8 @@ TEST_F(DiscoveryTest, a_changed_file_and_a_rescan_are_asked_again) {
 
 TEST_F(DiscoveryTest, a_damaged_cache_is_no_cache) {
   plugin("a", "component router top-k 1\n");
-  for (const char* text : {"", "{", "[1,2]", "{\"format\":1}", "{\"format\":1,\"surroundings\":{},\"describe\":5,\"files\":{}}", "\xff\xfe"}) {
+  for (const char* text :
+       {"", "{", "[1,2]", "{\"format\":1}", "{\"format\":1,\"surroundings\":{},\"describe\":5,\"files\":{}}", "\xff\xfe"}) {
     ASSERT_TRUE(make_folders(folder_ / "store"));
     ASSERT_TRUE(write_file(folder_ / "store/catalog.json", text));
     const auto found = look();
@@ -135,8 +136,10 @@ TEST_F(DiscoveryTest, another_library_path_makes_the_cache_worthless) {
   const std::string kept = before != nullptr ? before : "";
   ::setenv("LD_LIBRARY_PATH", (kept + ":/nowhere").c_str(), 1);
   EXPECT_EQ(look()->asked, 1);
-  if (before != nullptr) ::setenv("LD_LIBRARY_PATH", kept.c_str(), 1);
-  else ::unsetenv("LD_LIBRARY_PATH");
+  if (before != nullptr)
+    ::setenv("LD_LIBRARY_PATH", kept.c_str(), 1);
+  else
+    ::unsetenv("LD_LIBRARY_PATH");
 }
 
 TEST_F(DiscoveryTest, an_unwritable_cache_is_no_error) {

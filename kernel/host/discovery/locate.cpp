@@ -25,7 +25,8 @@ Result<std::string> find_program(const char* environment_name, const char* name)
   const std::string path = absolute(given.empty() ? program_folder() + "/" + name : given);
   std::error_code error;
   if (fs::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0) return path;
-  if (!given.empty()) return fail(ErrorKind::environment, std::string(environment_name) + " names " + path + ", which is no program");
+  if (!given.empty())
+    return fail(ErrorKind::environment, std::string(environment_name) + " names " + path + ", which is no program");
   return fail(ErrorKind::environment, std::string(name) + " is not beside this program (" + path + ")",
               std::string("build it, or say where it is: ") + environment_name + "=/path/to/" + name);
 }
@@ -43,15 +44,19 @@ Result<std::string> find_data_program() { return find_program("MOIETY_DATA", "mo
 
 Result<std::string> find_recipes_folder() {
   std::vector<std::string> tried;
-  if (const auto given = variable("MOIETY_RECIPES"); !given.empty()) tried = {absolute(given)};
-  else tried = {absolute(program_folder() + "/../share/moiety/recipes"), absolute(program_folder() + "/" + MOIETY_RECIPES_FROM_PROGRAM)};
+  if (const auto given = variable("MOIETY_RECIPES"); !given.empty())
+    tried = {absolute(given)};
+  else
+    tried = {absolute(program_folder() + "/../share/moiety/recipes"),
+             absolute(program_folder() + "/" + MOIETY_RECIPES_FROM_PROGRAM)};
   std::error_code error;
   std::string text;
   for (const auto& folder : tried) {
     if (fs::is_directory(folder, error)) return folder;
     text += (text.empty() ? "" : ", ") + folder;
   }
-  return fail(ErrorKind::environment, "the recipes folder is missing (looked for " + text + ")", "say where it is: MOIETY_RECIPES=/path/to/recipes");
+  return fail(ErrorKind::environment, "the recipes folder is missing (looked for " + text + ")",
+              "say where it is: MOIETY_RECIPES=/path/to/recipes");
 }
 
 std::vector<std::string> shipped_plugin_folders() {

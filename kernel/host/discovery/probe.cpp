@@ -24,7 +24,9 @@ std::string last_line(const std::string& text) {
 /// The document that the worker printed. A plugin's initialiser may have written to stdout before it: then the last line counts.
 json read_document(const std::string& output) {
   json whole = json::parse(output, nullptr, false);
-  if (!whole.is_object()) whole = json::parse(output.substr(output.find_last_of('\n', output.empty() ? 0 : output.find_last_not_of('\n')) + 1), nullptr, false);
+  if (!whole.is_object())
+    whole = json::parse(output.substr(output.find_last_of('\n', output.empty() ? 0 : output.find_last_not_of('\n')) + 1), nullptr,
+                        false);
   return whole;
 }
 
@@ -82,7 +84,9 @@ Result<json> describe_worker(const std::string& worker, double limit_seconds) {
   json said = captured->exit.ok() && !captured->timed_out ? read_document(captured->output) : json();
   if (said.is_object()) return said;
   return fail(ErrorKind::environment, worker + " --describe: " + why(*captured, limit_seconds),
-              captured->errors.find("shared librar") != std::string::npos ? "install the missing library (ldd " + worker + " names it)" : "");
+              captured->errors.find("shared librar") != std::string::npos
+                  ? "install the missing library (ldd " + worker + " names it)"
+                  : "");
 }
 
 std::vector<json> probe_files(const std::string& worker, const std::vector<std::string>& files, double limit_seconds) {

@@ -13,9 +13,10 @@ namespace moiety::host {
 /// `moiety-worker --describe`. Errors (`environment`): it cannot start (a library is missing), crashes, hangs, prints no JSON.
 Result<nlohmann::json> describe_worker(const std::string& worker, double limit_seconds);
 
-/// One answer a file, in order: what the worker printed of it, or {"path", "error"} with the reason: the worker's, a signal, the time limit.
-/// All files share one process first (loading LibTorch costs half a second); when that dies, hangs or prints nonsense, each gets its
-/// own with `limit_seconds`, so one bad file costs no other. A SIGINT or SIGTERM ends the asking: the rest is reported as not probed.
+/// One answer a file, in order: what the worker printed of it, or {"path", "error"} with the reason: the worker's, a signal, the
+/// time limit. All files share one process first (loading LibTorch costs half a second); when that dies, hangs or prints
+/// nonsense, each gets its own with `limit_seconds`, so one bad file costs no other. A SIGINT or SIGTERM ends the asking: the
+/// rest is reported as not probed.
 std::vector<nlohmann::json> probe_files(const std::string& worker, const std::vector<std::string>& files, double limit_seconds);
 
 }  // namespace moiety::host

@@ -42,8 +42,10 @@ Candidate look_at(const std::string& path, const std::string& folder, std::pair<
   }
   *key = {info.st_dev, info.st_ino};
   candidate.identity = FileIdentity::of(path);
-  if (!S_ISREG(info.st_mode)) candidate.problem = "not a regular file";
-  else if (::access(path.c_str(), R_OK) != 0) candidate.problem = reason(errno);
+  if (!S_ISREG(info.st_mode))
+    candidate.problem = "not a regular file";
+  else if (::access(path.c_str(), R_OK) != 0)
+    candidate.problem = reason(errno);
   return candidate;
 }
 
@@ -80,7 +82,8 @@ Search find_plugin_files(const std::vector<SearchPath>& order) {
       continue;
     }
     std::vector<std::string> names;
-    for (auto item = fs::directory_iterator(folder.path, error); !error && item != fs::directory_iterator(); item.increment(error)) {
+    for (auto item = fs::directory_iterator(folder.path, error); !error && item != fs::directory_iterator();
+         item.increment(error)) {
       auto name = item->path().filename().string();
       if (is_plugin_name(name)) names.push_back(std::move(name));
     }
@@ -92,7 +95,8 @@ Search find_plugin_files(const std::vector<SearchPath>& order) {
   return search;
 }
 
-std::vector<SearchPath> search_order(const std::vector<std::string>& given, const std::vector<std::string>& trusted_recipe_paths) {
+std::vector<SearchPath> search_order(const std::vector<std::string>& given,
+                                     const std::vector<std::string>& trusted_recipe_paths) {
   std::vector<SearchPath> order;
   const auto add_list = [&order](const std::string& list, const char* origin) {
     for (const auto& path : split(list, ':')) {

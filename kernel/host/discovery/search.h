@@ -45,8 +45,8 @@ struct Search {
 /// Entries may be folders or single `*.moiety.so` files. All paths in the answer are absolute.
 Search find_plugin_files(const std::vector<SearchPath>& order);
 
-/// The search order of design and README: `--plugin-path` (each may be a colon list), MOIETY_PLUGIN_PATH, the recipe's own path when it
-/// is trusted, beside the program, the install folder.
+/// The search order of design and README: `--plugin-path` (each may be a colon list), MOIETY_PLUGIN_PATH, the recipe's own path
+/// when it is trusted, beside the program, the install folder.
 std::vector<SearchPath> search_order(const std::vector<std::string>& given, const std::vector<std::string>& trusted_recipe_paths);
 
 }  // namespace moiety::host

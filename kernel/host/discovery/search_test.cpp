@@ -23,7 +23,9 @@ using Names = std::vector<std::string>;
 
 TEST(Search, P11_only_files_named_moiety_so_are_looked_at) {
   TemporaryFolder folder;
-  for (const char* name : {"b.moiety.so", "a.moiety.so", "helper.so", "libx.so.1", "notes.txt", ".moiety.so", "c.moiety.so.bak", "moiety.so"}) ASSERT_TRUE(write_file(folder / name, "x"));
+  for (const char* name :
+       {"b.moiety.so", "a.moiety.so", "helper.so", "libx.so.1", "notes.txt", ".moiety.so", "c.moiety.so.bak", "moiety.so"})
+    ASSERT_TRUE(write_file(folder / name, "x"));
   ASSERT_TRUE(make_folders(folder / "deeper"));
   ASSERT_TRUE(write_file(folder / "deeper/d.moiety.so", "x"));
   const auto search = find_plugin_files({{folder.path(), "--plugin-path"}});

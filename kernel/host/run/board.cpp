@@ -9,13 +9,20 @@ namespace moiety::host {
 
 const char* name(StageState state) {
   switch (state) {
-    case StageState::waiting: return "waiting";
-    case StageState::running: return "running";
-    case StageState::done: return "done";
-    case StageState::failed: return "failed";
-    case StageState::diverged: return "diverged";
-    case StageState::interrupted: return "interrupted";
-    case StageState::skipped: return "skipped";
+    case StageState::waiting:
+      return "waiting";
+    case StageState::running:
+      return "running";
+    case StageState::done:
+      return "done";
+    case StageState::failed:
+      return "failed";
+    case StageState::diverged:
+      return "diverged";
+    case StageState::interrupted:
+      return "interrupted";
+    case StageState::skipped:
+      return "skipped";
   }
   return "";
 }
@@ -31,7 +38,8 @@ std::vector<const PlannedStage*> Board::end(const std::string& id, StageState st
   std::set<std::string> lost = {id};
   // The plan lists each stage before its readers, so one pass finds them all.
   for (const auto& stage : plan_.stages) {
-    const bool reads_lost = std::any_of(stage.inputs.begin(), stage.inputs.end(), [&](const auto& input) { return lost.count(input.stage_id) != 0; });
+    const bool reads_lost =
+        std::any_of(stage.inputs.begin(), stage.inputs.end(), [&](const auto& input) { return lost.count(input.stage_id) != 0; });
     if (!reads_lost) continue;
     lost.insert(stage.id);
     auto& own = states_.at(stage.id);
@@ -53,13 +61,16 @@ std::vector<const PlannedStage*> Board::ready() const {
 }
 
 std::size_t Board::count(StageState state) const {
-  return static_cast<std::size_t>(std::count_if(states_.begin(), states_.end(), [state](const auto& entry) { return entry.second == state; }));
+  return static_cast<std::size_t>(
+      std::count_if(states_.begin(), states_.end(), [state](const auto& entry) { return entry.second == state; }));
 }
 
 std::string whose(const Plan& plan, const PlannedStage& stage) {
   std::string text;
-  if (stage.arms.size() == plan.arms.size() && plan.arms.size() > 1) text = "all arms";
-  else if (stage.arms.size() == 1) text = "arm " + stage.arms[0];
+  if (stage.arms.size() == plan.arms.size() && plan.arms.size() > 1)
+    text = "all arms";
+  else if (stage.arms.size() == 1)
+    text = "arm " + stage.arms[0];
   else if (stage.arms.size() > 1) {
     const std::vector<std::string> but_last(stage.arms.begin(), stage.arms.end() - 1);
     text = "arms " + join(but_last, ", ") + " and " + stage.arms.back();

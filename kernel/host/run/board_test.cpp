@@ -22,7 +22,9 @@ Plan diamond() {
   add("b", {"base"}, {"y"});
   add("a2", {"a"}, {"x"});
   plan.arms = {{"x", ""}, {"y", ""}};
-  plan.runs = {{"x", 1, {{"base", "base"}, {"a", "a"}, {"a2", "a2"}}, ""}, {"y", 1, {{"base", "base"}, {"b", "b"}}, ""}, {"y", 2, {{"base", "base"}}, ""}};
+  plan.runs = {{"x", 1, {{"base", "base"}, {"a", "a"}, {"a2", "a2"}}, ""},
+               {"y", 1, {{"base", "base"}, {"b", "b"}}, ""},
+               {"y", 2, {{"base", "base"}}, ""}};
   return plan;
 }
 

@@ -53,13 +53,19 @@ Result<PreparedFolders> prepare_data(const DataRequest& request) {
     return data;
   }
   if (!captured->exit.ok()) {
-    const auto kind = captured->exit.code == 2 ? ErrorKind::usage : captured->exit.code == 3 ? ErrorKind::environment : ErrorKind::failed;
+    const auto kind = captured->exit.code == 2   ? ErrorKind::usage
+                      : captured->exit.code == 3 ? ErrorKind::environment
+                                                 : ErrorKind::failed;
     const std::string said_there = captured->errors.empty() ? "" : printable(captured->errors.substr(0, 2000)) + "\n";
-    if (captured->exit.code == 2) return fail(kind, said_there + "the recipe's corpus or task cannot be used (see above); nothing was run");
-    if (captured->exit.code == 3) return fail(kind, said_there + "the recipe's data could not be prepared (see above)", "the same command goes on where this one stopped");
+    if (captured->exit.code == 2)
+      return fail(kind, said_there + "the recipe's corpus or task cannot be used (see above); nothing was run");
+    if (captured->exit.code == 3)
+      return fail(kind, said_there + "the recipe's data could not be prepared (see above)",
+                  "the same command goes on where this one stopped");
     return fail(kind, said_there + "moiety-data ended with " + captured->exit.text());
   }
-  if (!said.is_object()) return fail(ErrorKind::environment, request.program + " printed no result", "build moiety and moiety-data from one checkout");
+  if (!said.is_object())
+    return fail(ErrorKind::environment, request.program + " printed no result", "build moiety and moiety-data from one checkout");
   if (const auto corpus = said.find("corpus"); corpus != said.end() && corpus->is_object()) data.corpus = folder_of(*corpus);
   if (const auto tasks = said.find("tasks"); tasks != said.end() && tasks->is_array()) {
     for (const auto& task : *tasks) {
@@ -70,7 +76,8 @@ Result<PreparedFolders> prepare_data(const DataRequest& request) {
     }
   }
   if (!request.corpus.is_null() && data.corpus.hash.empty())
-    return fail(ErrorKind::environment, request.program + " gave no hash of the corpus", "build moiety and moiety-data from one checkout");
+    return fail(ErrorKind::environment, request.program + " gave no hash of the corpus",
+                "build moiety and moiety-data from one checkout");
   return data;
 }
 

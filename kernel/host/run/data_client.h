@@ -17,22 +17,22 @@ struct PreparedFolder {
 };
 
 struct PreparedFolders {
-  PreparedFolder corpus;                       ///< hash empty: the recipe needs none
-  std::map<std::string, PreparedFolder> tasks; ///< by "name@version" and by bare name
-  std::vector<std::string> missing;            ///< with check_only: what has not been prepared
-  int interrupted = 0;                         ///< signal that ended the preparation
+  PreparedFolder corpus;                        ///< hash empty: the recipe needs none
+  std::map<std::string, PreparedFolder> tasks;  ///< by "name@version" and by bare name
+  std::vector<std::string> missing;             ///< with check_only: what has not been prepared
+  int interrupted = 0;                          ///< signal that ended the preparation
 };
 
 struct DataRequest {
   nlohmann::json corpus;           ///< resolved [corpus], or null
   std::vector<std::string> tasks;  ///< "supersense@1"
   std::string program, store, recipes;
-  bool check_only = false;         ///< prepare nothing
+  bool check_only = false;  ///< prepare nothing
   bool quiet = false;
 };
 
-/// Runs `moiety-data prepare`; its progress goes to our stderr. Errors keep its exit code (2 unknown corpus or task, 3 package not
-/// obtainable, disk full); what it said of it stands on stderr already, the message here is one closing line.
+/// Runs `moiety-data prepare`; its progress goes to our stderr. Errors keep its exit code (2 unknown corpus or task, 3 package
+/// not obtainable, disk full); what it said of it stands on stderr already, the message here is one closing line.
 Result<PreparedFolders> prepare_data(const DataRequest& request);
 
 }  // namespace moiety::host

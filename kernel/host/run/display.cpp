@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <string_view>
@@ -46,13 +47,26 @@ std::string short_number(double value) {
   return fmt::format("{:.{}f}{}", value, digits, units[unit]);
 }
 
+std::string rough_duration(double seconds) {
+  const auto whole = static_cast<long long>(std::ceil(std::min(std::max(seconds, 0.0), 3.6e9)));
+  const auto pair = [](long long large, const char* large_unit, long long small, const char* small_unit) {
+    return fmt::format("{} {}", large, large_unit) + (small == 0 ? "" : fmt::format(" {} {}", small, small_unit));
+  };
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 600) return pair(whole / 60, "min", whole % 60, "s");
+  const auto minutes = (whole + 59) / 60;
+  if (minutes < 60) return fmt::format("{} min", minutes);
+  return pair(minutes / 60, "h", minutes % 60, "min");
+}
+
 std::string line_of(const LiveStage& stage) {
   std::string line = stage.label;
   if (!stage.phase.empty() && stage.phase != "train") line += "  " + printable(stage.phase);
   if (stage.total > 0) line += fmt::format("  {:.0f} %", std::floor(100 * std::min(1.0, stage.done / stage.total)));
-  if (stage.rate) line += fmt::format("  {} {}/s", short_number(*stage.rate), stage.unit.empty() ? "units" : printable(stage.unit));
+  if (stage.rate)
+    line += fmt::format("  {} {}/s", short_number(*stage.rate), stage.unit.empty() ? "units" : printable(stage.unit));
   if (stage.loss) line += fmt::format("  loss {:.3f}", *stage.loss);
-  if (stage.seconds_left) line += "  " + duration(std::ceil(*stage.seconds_left)) + " left";
+  if (stage.seconds_left) line += "  " + rough_duration(*stage.seconds_left) + " left";
   return line;
 }
 
@@ -60,8 +74,8 @@ std::string line_of(const LiveTotal& total) {
   std::string line = fmt::format("{} of {} stages done", total.done, total.total);
   if (total.running > 0) line += fmt::format(", {} running", total.running);
   if (total.lost > 0) line += fmt::format(", {} lost", total.lost);
-  line += "; " + duration(std::floor(total.seconds)) + " so far";
-  if (total.seconds_left) line += ", about " + duration(std::ceil(*total.seconds_left)) + " left";
+  line += "; " + rough_duration(std::floor(total.seconds)) + " so far";
+  if (total.seconds_left) line += ", about " + rough_duration(*total.seconds_left) + " left";
   return line;
 }
 

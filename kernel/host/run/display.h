@@ -1,5 +1,5 @@
-// What a person sees while a run goes on: on a terminal one line a running stage and one for the whole, redrawn in place; elsewhere
-// plain lines (start, every 10 s, end).
+// What a person sees while a run goes on: on a terminal one line a running stage and one for the whole, redrawn in place;
+// elsewhere plain lines (start, every 10 s, end).
 #ifndef MOIETY_KERNEL_HOST_RUN_DISPLAY_H_
 #define MOIETY_KERNEL_HOST_RUN_DISPLAY_H_
 
@@ -28,6 +28,8 @@ struct LiveTotal {
 std::string line_of(const LiveStage& stage);
 /// "12 of 55 stages done, 2 running, 3 lost; 4 min so far, 6 min left".
 std::string line_of(const LiveTotal& total);
+/// Whole seconds: "45 s", "2 min", "2 min 5 s", "1 h 5 min".
+std::string rough_duration(double seconds);
 /// 18,200 → "18.2k".
 std::string short_number(double value);
 

@@ -41,7 +41,19 @@ TEST(Display, a_line_says_share_rate_loss_and_time_left) {
   EXPECT_EQ(line_of(fresh), "split (all arms)");
   fresh.phase = "evaluate\x1b[2J";
   EXPECT_EQ(line_of(fresh), "split (all arms)  evaluate\\x1b[2J");
-  EXPECT_EQ(line_of(LiveTotal{12, 55, 2, 3, 240.7, 359.1}), "12 of 55 stages done, 2 running, 3 lost; 4 min so far, about 6 min left");
+  EXPECT_EQ(line_of(LiveTotal{12, 55, 2, 3, 240.7, 359.1}),
+            "12 of 55 stages done, 2 running, 3 lost; 4 min so far, about 6 min left");
+}
+
+TEST(Display, durations_are_rough) {
+  EXPECT_EQ(rough_duration(0), "0 s");
+  EXPECT_EQ(rough_duration(0.2), "1 s");
+  EXPECT_EQ(rough_duration(59.5), "1 min");
+  EXPECT_EQ(rough_duration(125), "2 min 5 s");
+  EXPECT_EQ(rough_duration(601), "11 min");
+  EXPECT_EQ(rough_duration(3600), "1 h");
+  EXPECT_EQ(rough_duration(3900), "1 h 5 min");
+  EXPECT_EQ(rough_duration(-5), "0 s");
 }
 
 TEST(Display, numbers_are_short) {
@@ -58,9 +70,11 @@ TEST(Display, numbers_are_short) {
 TEST(Display, a_pipe_gets_plain_lines_every_ten_seconds) {
   const auto text = written(Display::Mode::plain, [](Display& display) {
     display.note("start: tuned");
-    for (int second = 0; second <= 21; ++second) display.update({tuned()}, {0, 2, 1, 0, double(second), std::nullopt}, 100 + second);
+    for (int second = 0; second <= 21; ++second)
+      display.update({tuned()}, {0, 2, 1, 0, double(second), std::nullopt}, 100 + second);
   });
-  EXPECT_EQ(text, "start: tuned\n" + line_of(tuned()) + "\n0 of 2 stages done, 1 running; 10 s so far\n" + line_of(tuned()) + "\n0 of 2 stages done, 1 running; 20 s so far\n");
+  EXPECT_EQ(text, "start: tuned\n" + line_of(tuned()) + "\n0 of 2 stages done, 1 running; 10 s so far\n" + line_of(tuned()) +
+                      "\n0 of 2 stages done, 1 running; 20 s so far\n");
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
 }
 

@@ -20,9 +20,14 @@ class Kinds {
  public:
   explicit Kinds(const Plan& plan) {
     for (const auto& stage : plan.stages) {
-      json kind = {{"verb", stage.verb->name}, {"config", stage.config}, {"model", stage.model}, {"task", stage.task}, {"threads", stage.threads}};
+      json kind = {{"verb", stage.verb->name},
+                   {"config", stage.config},
+                   {"model", stage.model},
+                   {"task", stage.task},
+                   {"threads", stage.threads}};
       if (kind["config"].is_object()) kind["config"].erase("seed");
-      for (const auto& used : stage.components) kind["components"].push_back({used.slot, used.component->file, used.component->use()});
+      for (const auto& used : stage.components)
+        kind["components"].push_back({used.slot, used.component->file, used.component->use()});
       for (const auto& input : stage.inputs) kind["inputs"].push_back({input.name, first(input.stage_id)});
       const auto hash = sha256(kind.dump(-1, ' ', false, json::error_handler_t::replace));
       firsts_[stage.id] = by_hash_.emplace(hash, stage.id).first->second;
@@ -45,7 +50,8 @@ double real(const json& object, const char* key) {
 StageCost cost_of(const json& answer) {
   const auto found = answer.find("cost");
   if (found == answer.end() || !found->is_object()) return {};
-  return {real(*found, "tokens"), real(*found, "flops"), real(*found, "total_parameters"), real(*found, "active_parameters"), real(*found, "memory")};
+  return {real(*found, "tokens"), real(*found, "flops"), real(*found, "total_parameters"), real(*found, "active_parameters"),
+          real(*found, "memory")};
 }
 
 void add_problems(const json& answer, const PlannedStage& stage, std::vector<StageProblem>* problems) {
@@ -53,7 +59,9 @@ void add_problems(const json& answer, const PlannedStage& stage, std::vector<Sta
   if (found == answer.end() || !found->is_array()) return;
   for (const auto& problem : *found) {
     if (!problem.is_object()) continue;
-    const auto text = [&](const char* key) { return problem.contains(key) && problem[key].is_string() ? problem[key].get<std::string>() : std::string(); };
+    const auto text = [&](const char* key) {
+      return problem.contains(key) && problem[key].is_string() ? problem[key].get<std::string>() : std::string();
+    };
     const StageProblem one{&stage, text("path"), text("message")};
     const bool known = std::any_of(problems->begin(), problems->end(), [&](const auto& other) {
       return std::tie(other.stage->name, other.path, other.message) == std::tie(stage.name, one.path, one.message);
@@ -113,13 +121,21 @@ Result<DryPass> dry_pass(const JobContext& context, const std::string& worker, c
   if (!captured->exit.ok() || captured->timed_out || answers.size() != asked.size()) {
     const auto words = last_words(captured->errors);
     return fail(ErrorKind::environment,
-                "the dry pass failed: moiety-worker --check " + (captured->timed_out ? "gave no answer within " + duration(kLimit) : "ended with " + captured->exit.text()) +
+                "the dry pass failed: moiety-worker --check " +
+                    (captured->timed_out ? "gave no answer within " + duration(kLimit) : "ended with " + captured->exit.text()) +
                     (words.empty() ? "" : ": " + words),
                 captured->exit.signal != 0 ? "a component crashed while it was made; `moiety plugins -v` lists them" : "");
   }
   std::map<std::string, StageCost> by_kind;
+  std::set<std::string> broken;
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    add_problems(answers[i], *asked[i], &result.problems);
+    // What follows from a problem further up is not told as another one.
+    const auto& inputs = asked[i]->inputs;
+    const bool follows = std::any_of(inputs.begin(), inputs.end(),
+                                     [&](const auto& input) { return broken.count(kinds.first(input.stage_id)) != 0; });
+    const bool bad = answers[i].contains("problems") && !answers[i]["problems"].empty();
+    if (!follows) add_problems(answers[i], *asked[i], &result.problems);
+    if (follows || bad) broken.insert(asked[i]->id);
     by_kind[asked[i]->id] = cost_of(answers[i]);
   }
   for (const auto* stage : stages) result.costs[stage->id] = by_kind[kinds.first(stage->id)];

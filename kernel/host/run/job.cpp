@@ -6,8 +6,8 @@ namespace {
 using nlohmann::json;
 
 json entry(const std::string& slot, const ComponentDeclaration& component) {
-  return {{"slot", slot}, {"kind", component.kind}, {"name", component.name}, {"version", component.version}, {"file", component.file},
-          {"build_id", component.build_id}};
+  return {{"slot", slot},           {"kind", component.kind},        {"name", component.name}, {"version", component.version},
+          {"file", component.file}, {"build_id", component.build_id}};
 }
 
 /// A prepared folder as the job names it, or null.
@@ -42,12 +42,14 @@ json base_job(const JobContext& context, const PlannedStage& stage, std::int64_t
 }
 
 /// Components that the sites of a stored model name: constructor and router, and parts inside their configuration.
-Status add_site_components(const Catalog& catalog, const std::string& slot, const char* kind, const json& part, json* components) {
+Status add_site_components(const Catalog& catalog, const std::string& slot, const char* kind, const json& part,
+                           json* components) {
   if (!part.is_object() || !part.contains("use") || !part["use"].is_string()) return {};
   const auto use = part["use"].get<std::string>();
   const auto* component = catalog.component(kind, use);
   if (component == nullptr) {
-    return fail(ErrorKind::failed, "the model that it reads needs " + std::string(kind) + "/" + use + ", which no plugin provides",
+    return fail(ErrorKind::failed,
+                "the model that it reads needs " + std::string(kind) + "/" + use + ", which no plugin provides",
                 "`moiety plugins -v` lists the folders searched and the files that failed");
   }
   components->push_back(entry(slot, *component));
@@ -63,9 +65,15 @@ Status add_manifest_components(const JobContext& context, const StageInput& inpu
     if (!site.is_object()) continue;
     const auto layer = site.value("layer", json());
     const auto place = site.value("place", json());
-    const std::string slot = input.name + ".layer" + (layer.is_null() ? "" : layer.dump()) + "." + (place.is_string() ? place.get<std::string>() : "site");
-    if (auto status = add_site_components(context.catalog, slot + ".experts", "expert_constructor", site.value("constructor", json()), components); !status) return status;
-    if (auto status = add_site_components(context.catalog, slot + ".router", "router", site.value("router", json()), components); !status) return status;
+    const std::string slot = input.name + ".layer" + (layer.is_null() ? "" : layer.dump()) + "." +
+                             (place.is_string() ? place.get<std::string>() : "site");
+    if (auto status = add_site_components(context.catalog, slot + ".experts", "expert_constructor",
+                                          site.value("constructor", json()), components);
+        !status)
+      return status;
+    if (auto status = add_site_components(context.catalog, slot + ".router", "router", site.value("router", json()), components);
+        !status)
+      return status;
   }
   return {};
 }

@@ -22,12 +22,12 @@ struct JobContext {
   double checkpoint_seconds = 30;
 };
 
-/// For `moiety-worker --run`. The components of the models it reads are taken from the inputs' manifests. Error (`failed`): an input
-/// needs a component that no plugin provides any more.
+/// For `moiety-worker --run`. The components of the models it reads are taken from the inputs' manifests. Error (`failed`): an
+/// input needs a component that no plugin provides any more.
 Result<nlohmann::json> make_job(const JobContext& context, const PlannedStage& stage, std::int64_t attempt);
 
-/// For `moiety-worker --check`: inputs may not exist yet, so the components of all ancestors are those of the plan. Corpus and task
-/// are null when they have not been prepared.
+/// For `moiety-worker --check`: inputs may not exist yet, so the components of all ancestors are those of the plan. Corpus and
+/// task are null when they have not been prepared.
 nlohmann::json make_check_job(const JobContext& context, const PlannedStage& stage);
 
 }  // namespace moiety::host

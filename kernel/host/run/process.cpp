@@ -103,8 +103,10 @@ Prepared prepare(const Command& command) {
 
 Exit to_exit(int status, const rusage& usage) {
   Exit exit;
-  if (WIFSIGNALED(status)) exit.signal = WTERMSIG(status);
-  else exit.code = WEXITSTATUS(status);
+  if (WIFSIGNALED(status))
+    exit.signal = WTERMSIG(status);
+  else
+    exit.code = WEXITSTATUS(status);
   const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6; };
   exit.cpu_seconds = seconds(usage.ru_utime) + seconds(usage.ru_stime);
   exit.peak_memory = static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
@@ -185,7 +187,10 @@ Result<Child> Child::start(const Command& command) {
 }
 
 Child::Child(Child&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)), stdout_(std::move(other.stdout_)), stderr_(std::move(other.stderr_)), exit_(other.exit_) {}
+    : pid_(std::exchange(other.pid_, -1)),
+      stdout_(std::move(other.stdout_)),
+      stderr_(std::move(other.stderr_)),
+      exit_(other.exit_) {}
 
 Child::~Child() {
   if (pid_ < 0 || exit_) return;
@@ -256,8 +261,6 @@ Result<Captured> capture(const Command& command, double limit_seconds) {
   }
 }
 
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 }  // namespace moiety::host

@@ -1,5 +1,5 @@
-// Child processes of the host: workers, moiety-data, git. Every child leads a process group of its own, so that a kill reaches what
-// it started too, and is told to end (SIGTERM) when the host dies, however it dies.
+// Child processes of the host: workers, moiety-data, git. Every child leads a process group of its own, so that a kill reaches
+// what it started too, and is told to end (SIGTERM) when the host dies, however it dies.
 //
 // Threads: for a program with one thread (a child is told of the death of the thread that started it).
 #ifndef MOIETY_KERNEL_HOST_RUN_PROCESS_H_
@@ -37,18 +37,18 @@ class Descriptor {
 };
 
 struct Command {
-  std::vector<std::string> words;  ///< words[0]: absolute path, or a name to look up in PATH
+  std::vector<std::string> words;                                ///< words[0]: absolute path, or a name to look up in PATH
   std::vector<std::pair<std::string, std::string>> environment;  ///< added to the host's own
-  std::string folder;       ///< to start in; empty: the host's
+  std::string folder;                                            ///< to start in; empty: the host's
   std::string input;        ///< written to its stdin (at most 64 KiB when the child does not read)
   std::string stderr_file;  ///< stderr is appended to this file; empty: the host's stderr
   bool stderr_to_pipe = false;
-  int inherited = -1;       ///< a descriptor that stays open in the child (a stage's lock)
+  int inherited = -1;  ///< a descriptor that stays open in the child (a stage's lock)
 };
 
 /// How a child ended, and what it used.
 struct Exit {
-  int code = 0;    ///< meaningful when signal is 0
+  int code = 0;  ///< meaningful when signal is 0
   int signal = 0;
   double cpu_seconds = 0;
   std::int64_t peak_memory = 0;  ///< bytes
@@ -63,8 +63,8 @@ std::string signal_name(int signal);
 
 class Child {
  public:
-  /// Errors (`environment`): no process or pipe to be had, the log file cannot be written. A program that cannot be executed shows
-  /// as exit code 127.
+  /// Errors (`environment`): no process or pipe to be had, the log file cannot be written. A program that cannot be executed
+  /// shows as exit code 127.
   static Result<Child> start(const Command& command);
   Child(Child&& other) noexcept;
   Child& operator=(Child&&) = delete;
@@ -94,8 +94,8 @@ struct Captured {
   int interrupted = 0;         ///< the signal (SIGINT, SIGTERM) that made the host stop it
 };
 
-/// Runs a child to its end, or to the limit (seconds; 0: none). A SIGINT or SIGTERM to the host (see Interrupts) is passed on, and
-/// the child is killed 10 s later when it is still there.
+/// Runs a child to its end, or to the limit (seconds; 0: none). A SIGINT or SIGTERM to the host (see Interrupts) is passed on,
+/// and the child is killed 10 s later when it is still there.
 Result<Captured> capture(const Command& command, double limit_seconds);
 
 /// Of a monotonic clock.

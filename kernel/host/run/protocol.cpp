@@ -32,7 +32,8 @@ std::int64_t whole(const json& object, const char* key) {
 }
 
 Progress to_progress(const json& object) {
-  return {text(object, "unit"), text(object, "phase"), real(object, "done").value_or(0), real(object, "total").value_or(0), real(object, "loss")};
+  return {text(object, "unit"), text(object, "phase"), real(object, "done").value_or(0), real(object, "total").value_or(0),
+          real(object, "loss")};
 }
 
 End to_end(const json& object) {

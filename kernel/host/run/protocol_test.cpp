@@ -21,7 +21,8 @@ TEST(Protocol, every_message_is_read) {
   const auto crash = parse_message(R"({"crash":{"signal":11,"component":"router/thrower@1","function":"route"}})");
   ASSERT_TRUE(crash);
   EXPECT_EQ(std::get<Crash>(*crash).signal, 11);
-  const auto end = parse_message(R"({"end":{"state":"done","tokens":1200000,"flops":1e15,"wall_seconds":2.5,"cpu_seconds":3,"peak_memory":4096}})");
+  const auto end = parse_message(
+      R"({"end":{"state":"done","tokens":1200000,"flops":1e15,"wall_seconds":2.5,"cpu_seconds":3,"peak_memory":4096}})");
   ASSERT_TRUE(end);
   EXPECT_EQ(std::get<End>(*end).state, "done");
   EXPECT_EQ(std::get<End>(*end).tokens, 1200000);
@@ -36,7 +37,8 @@ TEST(Protocol, a_loss_that_is_not_finite_is_kept) {
 }
 
 TEST(Protocol, what_is_not_of_the_protocol_is_passed_over) {
-  for (const char* line : {"", "hello", "{", "{}", "[1]", R"({"end":3})", R"({"progress":{},"beat":{}})", R"({"other":{}})", "{\"end\":{\"state\":\"do"})
+  for (const char* line : {"", "hello", "{", "{}", "[1]", R"({"end":3})", R"({"progress":{},"beat":{}})", R"({"other":{}})",
+                           "{\"end\":{\"state\":\"do"})
     EXPECT_FALSE(parse_message(line)) << line;
   // Wrong types inside are absent, not fatal.
   EXPECT_EQ(std::get<End>(*parse_message(R"({"end":{"state":5,"tokens":"many","flops":1e300,"peak_memory":1e300}})")).tokens, 0);

@@ -47,7 +47,8 @@ int find_build_id(dl_phdr_info* info, std::size_t, void* into) {
       if (next > end) break;
       if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && std::memcmp(owner, "GNU", 4) == 0) {
         auto* text = static_cast<std::string*>(into);
-        for (std::size_t k = 0; k < note.n_descsz; ++k) *text += fmt::format("{:02x}", static_cast<unsigned char>(description[k]));
+        for (std::size_t k = 0; k < note.n_descsz; ++k)
+          *text += fmt::format("{:02x}", static_cast<unsigned char>(description[k]));
         return 1;
       }
       at = next;

@@ -22,7 +22,8 @@ using nlohmann::json;
 /// The one seed that a row has room for: of the data's order where the verb draws one, else the first that it draws.
 std::int64_t main_seed(const PlannedStage& stage) {
   const auto& drawn = stage.verb->seeds;
-  const std::string purpose = std::find(drawn.begin(), drawn.end(), "data") != drawn.end() || drawn.empty() ? "data" : drawn.front();
+  const std::string purpose =
+      std::find(drawn.begin(), drawn.end(), "data") != drawn.end() || drawn.empty() ? "data" : drawn.front();
   const auto found = stage.seeds.find(purpose);
   return found == stage.seeds.end() ? 0 : found->second;
 }
@@ -56,13 +57,15 @@ double real(const json& value) {
 
 std::optional<registry::MetricRow> metric_of(const std::string& line) {
   const json parsed = json::parse(line, nullptr, false);
-  if (!parsed.is_object() || !parsed.contains("name") || !parsed["name"].is_string() || !parsed.contains("value")) return std::nullopt;
+  if (!parsed.is_object() || !parsed.contains("name") || !parsed["name"].is_string() || !parsed.contains("value"))
+    return std::nullopt;
   const auto& value = parsed["value"];
   if (!value.is_number() && value != "nan" && value != "inf" && value != "-inf") return std::nullopt;
   registry::MetricRow row;
   row.name = parsed["name"].get<std::string>();
   row.value = real(value);
-  if (const auto step = parsed.find("step"); step != parsed.end() && step->is_number_integer()) row.step = step->get<std::int64_t>();
+  if (const auto step = parsed.find("step"); step != parsed.end() && step->is_number_integer())
+    row.step = step->get<std::int64_t>();
   if (const auto labels = parsed.find("labels"); labels != parsed.end() && labels->is_object()) {
     for (const auto& [key, label] : labels->items()) {
       if (!label.is_string()) return std::nullopt;
@@ -92,7 +95,8 @@ Result<std::vector<registry::MetricRow>> read_series(const std::string& path) {
 std::vector<registry::MetricDeclaration> declared_metrics(const Plan& plan) {
   std::map<std::string, registry::MetricDeclaration> found;
   const auto add = [&found](const std::vector<OutputDeclaration>& outputs) {
-    for (const auto& output : outputs) found.emplace(output.name, registry::MetricDeclaration{output.name, output.unit, output.better, output.doc});
+    for (const auto& output : outputs)
+      found.emplace(output.name, registry::MetricDeclaration{output.name, output.unit, output.better, output.doc});
   };
   for (const auto& stage : plan.stages) {
     add(stage.verb->metrics);
@@ -106,12 +110,14 @@ std::vector<registry::MetricDeclaration> declared_metrics(const Plan& plan) {
 /// Leaves study_ and the ids of `runs` as they are in the registry when the newest study of this recipe has the very same runs.
 Status Recorder::find_study(std::vector<registry::RunRow>* runs) {
   // The hash is made of hexadecimal digits: nothing in it can leave the quotes.
-  const auto text = registry::sql_text(
-      registry_,
-      "SELECT study.id AS study, run.id AS run, run.arm AS arm, run.seed AS seed, run_stage.name AS name, stage.id AS stage FROM run "
-      "JOIN study ON study.key = run.study JOIN run_stage ON run_stage.run = run.number JOIN stage ON stage.key = run_stage.stage "
-      "WHERE study.key = (SELECT max(key) FROM study WHERE recipe = '" + plan_.recipe_hash + "') ORDER BY run.number, run_stage.position",
-      registry::Format::json);
+  const auto text = registry::sql_text(registry_,
+                                       "SELECT study.id AS study, run.id AS run, run.arm AS arm, run.seed AS seed, "
+                                       "run_stage.name AS name, stage.id AS stage FROM run "
+                                       "JOIN study ON study.key = run.study JOIN run_stage ON run_stage.run = run.number JOIN "
+                                       "stage ON stage.key = run_stage.stage "
+                                       "WHERE study.key = (SELECT max(key) FROM study WHERE recipe = '" +
+                                           plan_.recipe_hash + "') ORDER BY run.number, run_stage.position",
+                                       registry::Format::json);
   if (!text) return pass(text);
   const json rows = json::parse(*text, nullptr, false);
   if (!rows.is_array() || rows.empty()) return {};
@@ -199,7 +205,8 @@ Result<std::int64_t> Recorder::begin_attempt(const PlannedStage& stage, const st
   return registry_.begin_attempt(row);
 }
 
-Status Recorder::end_attempt(const PlannedStage& stage, std::int64_t attempt, const StageEnd& end, const std::string& stderr_tail) {
+Status Recorder::end_attempt(const PlannedStage& stage, std::int64_t attempt, const StageEnd& end,
+                             const std::string& stderr_tail) {
   registry::AttemptEnd row;
   row.state = name(end.state);
   row.exit_code = end.exit_code;

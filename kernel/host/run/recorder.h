@@ -23,8 +23,8 @@ class Recorder {
   Recorder(registry::Registry& registry, const Plan& plan, const Catalog& catalog, const Store& store)
       : registry_(registry), plan_(plan), catalog_(catalog), store_(store) {}
 
-  /// Writes study, arms, claims, stages and runs. A study of the same resolved recipe over the same stages that is there already is
-  /// gone on with (T14, T17: asked for n runs, there are n, however often one resumes). Attempts of dead processes are ended.
+  /// Writes study, arms, claims, stages and runs. A study of the same resolved recipe over the same stages that is there already
+  /// is gone on with (T14, T17: asked for n runs, there are n, however often one resumes). Attempts of dead processes are ended.
   Status begin(const std::vector<registry::ClaimRow>& claims, const Provenance& provenance);
   const std::string& study() const { return study_; }
   bool continued() const { return continued_; }

@@ -1,5 +1,6 @@
 // Runs that are stopped, killed, doubled or have nowhere to write: nothing is lost, and the database tells the truth.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -7,7 +8,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
-#include <unistd.h>
 
 #include "kernel/base/text.h"
 #include "kernel/host/run/process.h"
@@ -26,7 +26,8 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 std::string read_all(int descriptor) {
   std::string text;
   std::array<char, 4096> buffer;
-  for (ssize_t got = 0; (got = ::read(descriptor, buffer.data(), buffer.size())) > 0;) text.append(buffer.data(), static_cast<std::size_t>(got));
+  for (ssize_t got = 0; (got = ::read(descriptor, buffer.data(), buffer.size())) > 0;)
+    text.append(buffer.data(), static_cast<std::size_t>(got));
   return text;
 }
 

@@ -46,7 +46,8 @@ std::vector<const PlannedStage*> new_stages(const Plan& plan, const Store& store
 
 std::vector<registry::ClaimRow> claim_rows(const Recipe& recipe) {
   std::vector<registry::ClaimRow> rows;
-  for (const auto& claim : recipe.claims) rows.push_back({claim.id, claim.that, claim.source, claim.published, static_cast<int>(rows.size())});
+  for (const auto& claim : recipe.claims)
+    rows.push_back({claim.id, claim.that, claim.source, claim.published, static_cast<int>(rows.size())});
   return rows;
 }
 
@@ -55,13 +56,15 @@ Status check_required(const RunRequest& request, const Recipe& recipe) {
   for (const auto& claim : recipe.claims) names.push_back(claim.id);
   for (const auto& wanted : request.require) {
     if (std::find(names.begin(), names.end(), wanted) != names.end()) continue;
-    return fail(ErrorKind::usage, "--require: the recipe has no claim `" + printable(wanted) + "`; nothing was run", did_you_mean(wanted, names));
+    return fail(ErrorKind::usage, "--require: the recipe has no claim `" + printable(wanted) + "`; nothing was run",
+                did_you_mean(wanted, names));
   }
   return {};
 }
 
 /// Judges the claims and writes the verdicts.
-Result<std::vector<registry::VerdictRow>> judge_claims(const Session& session, const Plan& plan, Recorder& recorder, registry::Registry& registry) {
+Result<std::vector<registry::VerdictRow>> judge_claims(const Session& session, const Plan& plan, Recorder& recorder,
+                                                       registry::Registry& registry) {
   Status status;
   Measured measured;
   measured.state = [&](const std::string& id) {
@@ -111,7 +114,8 @@ std::string last_line(const Plan& plan, const RunSummary& summary, const Verdict
   std::vector<std::string> parts;
   const auto failed = runs_of(plan, summary.failed);
   const auto diverged = runs_of(plan, summary.diverged);
-  parts.push_back(fmt::format("{} of {} runs done", plan.runs.size() - std::min(plan.runs.size(), failed.size() + diverged.size()), plan.runs.size()));
+  parts.push_back(fmt::format("{} of {} runs done",
+                              plan.runs.size() - std::min(plan.runs.size(), failed.size() + diverged.size()), plan.runs.size()));
   if (!failed.empty()) parts.push_back("failed: " + join(failed, ", "));
   if (!diverged.empty()) parts.push_back("diverged: " + join(diverged, ", "));
   const auto claims = verdicts.supported.size() + verdicts.refuted.size() + verdicts.undecided.size();
@@ -123,26 +127,31 @@ std::string last_line(const Plan& plan, const RunSummary& summary, const Verdict
   return join(parts, "; ");
 }
 
-std::string report(const RunRequest& request, const Recorder& recorder, registry::Registry& registry, const Plan& plan, const RunSummary& summary,
-                   const Verdicts& verdicts, double seconds) {
+std::string report(const RunRequest& request, const Recorder& recorder, registry::Registry& registry, const Plan& plan,
+                   const RunSummary& summary, const Verdicts& verdicts, double seconds) {
   std::string text = "\n";
   for (const auto& line : summary.losses) text += line + "\n";
   if (!summary.losses.empty()) text += "\n";
   registry::CompareOptions options;
   options.study = recorder.study();
-  if (const auto table = registry::compare_text(registry, options, registry::Format::table)) text += *table + "\n";
-  else text += "no table: " + table.error().message + "\n\n";
+  if (const auto table = registry::compare_text(registry, options, registry::Format::table))
+    text += *table + "\n";
+  else
+    text += "no table: " + table.error().message + "\n\n";
   if (!verdicts.supported.empty() || !verdicts.refuted.empty() || !verdicts.undecided.empty()) {
-    if (const auto claims = registry::claims_text(registry, recorder.study(), registry::Format::table)) text += *claims + "\n";
-    else text += "no claims: " + claims.error().message + "\n\n";
+    if (const auto claims = registry::claims_text(registry, recorder.study(), registry::Format::table))
+      text += *claims + "\n";
+    else
+      text += "no claims: " + claims.error().message + "\n\n";
   }
   for (const auto* list : {&summary.failed, &summary.diverged}) {
     for (const auto& lost : *list)
-      text += printable(name(lost.end.state) + std::string(": ") + lost.stage->name + " (" + whose(plan, *lost.stage) + "): " + lost.end.error) + "\n" +
-              (lost.log.empty() ? "" : "  log: " + lost.log + "\n");
+      text += printable(name(lost.end.state) + std::string(": ") + lost.stage->name + " (" + whose(plan, *lost.stage) +
+                        "): " + lost.end.error) +
+              "\n" + (lost.log.empty() ? "" : "  log: " + lost.log + "\n");
   }
-  text += fmt::format("{} in {}: {} run, {} found in the store{}\n", count(summary.total, "stage"), duration(seconds), summary.ran, summary.reused,
-                      summary.skipped == 0 ? "" : fmt::format(", {} skipped", summary.skipped));
+  text += fmt::format("{} in {}: {} run, {} found in the store{}\n", count(summary.total, "stage"), duration(seconds),
+                      summary.ran, summary.reused, summary.skipped == 0 ? "" : fmt::format(", {} skipped", summary.skipped));
   text += "results: " + request.registry + "   store: " + request.recipe.store + "\n";
   text += "next: moiety compare   moiety claims   moiety runs   moiety show RUN   moiety sql \"SELECT * FROM v_final\"\n";
   return text + last_line(plan, summary, verdicts) + "\n";
@@ -208,8 +217,8 @@ int run_recipe(const RunRequest& request) {
   RunSummary summary;
   {
     Display display(stderr, Display::mode_for(stderr, request.recipe.quiet));
-    display.note(fmt::format("{}: {}, {}, {} ({} new)", printable(recipe.name), count(plan.arms.size(), "arm"), count(plan.runs.size(), "run"),
-                             count(plan.stages.size(), "stage"), fresh.size()));
+    display.note(fmt::format("{}: {}, {}, {} ({} new)", printable(recipe.name), count(plan.arms.size(), "arm"),
+                             count(plan.runs.size(), "run"), count(plan.stages.size(), "stage"), fresh.size()));
     summary = Supervisor(context, recorder, display, options).run();
   }
 

@@ -48,7 +48,8 @@ Result<std::unique_ptr<Session>> open_session(const RecipeRequest& request) {
   if (!fs::exists(request.path, error)) {
     std::vector<std::string> others;
     const auto parent = fs::path(request.path).parent_path();
-    for (auto entry = fs::directory_iterator(parent.empty() ? "." : parent, error); !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    for (auto entry = fs::directory_iterator(parent.empty() ? "." : parent, error); !error && entry != fs::directory_iterator();
+         entry.increment(error)) {
       if (entry->path().extension() == ".toml") others.push_back((parent / entry->path().filename()).string());
     }
     return fail(ErrorKind::usage, "there is no recipe " + printable(request.path), did_you_mean(request.path, others));
@@ -67,7 +68,8 @@ Result<std::unique_ptr<Session>> open_session(const RecipeRequest& request) {
   if (!discovery) return pass(discovery);
   auto session = std::unique_ptr<Session>(new Session{request, *worker, *recipes, std::move(*discovery), {}, {}});
   if (!own_paths.empty() && !request.trust_plugins)
-    session->notes.push_back("the recipe's own plugins.path (" + printable(join(own_paths, ", ")) + ") is not searched without --trust-plugins");
+    session->notes.push_back("the recipe's own plugins.path (" + printable(join(own_paths, ", ")) +
+                             ") is not searched without --trust-plugins");
 
   LoadOptions load;
   load.overrides = request.overrides;
@@ -124,8 +126,10 @@ std::string problems_text(const Session& session, const std::vector<StageProblem
       if (stage != nullptr) break;
     }
     const std::string where = "stage." + problem.stage->name + (problem.path.empty() ? "" : "." + problem.path);
-    const std::string arms = problem.stage->arms.size() == session.recipe.arms.size() ? "" : " (arm " + join(problem.stage->arms, ", ") + ")";
-    diagnostics.error(stage != nullptr ? place_of(*stage, problem.path) : Place{}, printable(problem.message) + ", in " + where + arms);
+    const std::string arms =
+        problem.stage->arms.size() == session.recipe.arms.size() ? "" : " (arm " + join(problem.stage->arms, ", ") + ")";
+    diagnostics.error(stage != nullptr ? place_of(*stage, problem.path) : Place{},
+                      printable(problem.message) + ", in " + where + arms);
   }
   return diagnostics.text();
 }

@@ -21,7 +21,7 @@ struct WorkerFacts {
   bool stopped = false;        ///< the host asked it to stop (Ctrl-C, …)
   bool artifact = false;       ///< a whole artifact is in the store
   double wall_seconds = 0;
-  std::string last_words;      ///< last line of its stderr
+  std::string last_words;  ///< last line of its stderr
 };
 
 struct StageEnd {

@@ -19,7 +19,9 @@ class StoreTest : public ::testing::Test {
     ASSERT_TRUE(write_file(store_.artifact(kId) + "/manifest.json", manifest));
     ASSERT_TRUE(write_file(store_.artifact(kId) + "/model.safetensors", model));
   }
-  std::string manifest(int bytes = 5) { return R"({"stage":")" + kId + R"(","files":{"model.safetensors":{"bytes":)" + std::to_string(bytes) + "}}}"; }
+  std::string manifest(int bytes = 5) {
+    return R"({"stage":")" + kId + R"(","files":{"model.safetensors":{"bytes":)" + std::to_string(bytes) + "}}}";
+  }
 
   TemporaryFolder folder_;
   Store store_{folder_.path()};

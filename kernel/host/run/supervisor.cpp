@@ -51,7 +51,9 @@ Supervisor::Supervisor(const JobContext& context, Recorder& recorder, Display& d
   summary_.total = board_.size();
 }
 
-std::string Supervisor::label(const PlannedStage& stage) const { return printable(stage.name + " (" + whose(context_.plan, stage) + ")"); }
+std::string Supervisor::label(const PlannedStage& stage) const {
+  return printable(stage.name + " (" + whose(context_.plan, stage) + ")");
+}
 
 RunSummary Supervisor::run() {
   begin_ = now_seconds();
@@ -174,16 +176,20 @@ Status Supervisor::launch(const PlannedStage& stage, Descriptor lock) {
     lose(stage, end, "");
     return {};
   }
-  const auto text = [](const nlohmann::json& json) { return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"; };
+  const auto text = [](const nlohmann::json& json) {
+    return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  };
   // What the identity was made of stays beside the logs: `moiety plan` explains by it what made a stage stale.
-  if (auto status = write_file(context_.store.identity(stage.id), text(stage.identity_text)); !status) return give_up(status.error());
+  if (auto status = write_file(context_.store.identity(stage.id), text(stage.identity_text)); !status)
+    return give_up(status.error());
   const auto path = context_.store.work(stage.id) + "/job.json";
   if (auto status = write_file(path, text(*job)); !status) return give_up(status.error());
 
   Command command;
   command.words = {options_.worker, "--run", path};
   const auto threads = std::to_string(stage.threads);
-  command.environment = {{"OMP_NUM_THREADS", threads}, {"OPENBLAS_NUM_THREADS", threads}, {"MKL_NUM_THREADS", threads}, {"OMP_WAIT_POLICY", "passive"},
+  command.environment = {{"OMP_NUM_THREADS", threads},     {"OPENBLAS_NUM_THREADS", threads},
+                         {"MKL_NUM_THREADS", threads},     {"OMP_WAIT_POLICY", "passive"},
                          {"MOIETY_DB", context_.registry}, {"MOIETY_STORE", context_.store.folder()}};
   command.stderr_file = log;
   command.inherited = lock.get();
@@ -233,7 +239,8 @@ void Supervisor::finish(Running& running) {
   switch (end.state) {
     case StageState::done: {
       board_.end(stage.id, StageState::done);
-      durations_.ended(stage.name, end.wall_seconds, options_.flops.count(stage.id) != 0 ? options_.flops.at(stage.id) : end.flops);
+      durations_.ended(stage.name, end.wall_seconds,
+                       options_.flops.count(stage.id) != 0 ? options_.flops.at(stage.id) : end.flops);
       const auto text = loss_text(stored.manifest);
       if (text.find("unigram") != std::string::npos) summary_.losses.push_back(label(stage) + ": " + text);
       display_.note("done: " + label(stage) + " in " + duration(end.wall_seconds) + (text.empty() ? "" : "; " + text));
@@ -242,7 +249,8 @@ void Supervisor::finish(Running& running) {
     case StageState::interrupted:
       board_.end(stage.id, StageState::interrupted);
       if (end.environment) {
-        stop_for({ErrorKind::environment, label(stage) + ": " + end.error, "put that right, then run the same command again: it goes on from the checkpoints"});
+        stop_for({ErrorKind::environment, label(stage) + ": " + end.error,
+                  "put that right, then run the same command again: it goes on from the checkpoints"});
       } else if (!stopping_) {
         // Somebody else stopped this one worker: it can be resumed, so it is no failure, but this run does not finish it.
         display_.note("interrupted: " + label(stage) + ": " + end.error + "; the same command goes on with it", true);
@@ -260,12 +268,16 @@ void Supervisor::lose(const PlannedStage& stage, const StageEnd& end, const std:
   auto& list = failed ? summary_.failed : summary_.diverged;
   list.push_back({&stage, end, log});
   std::string line = std::string(name(end.state)) + ": " + label(stage) + ": " + printable(end.error);
-  if (!skipped.empty()) line += fmt::format("; {} stage{} that read{} it skipped", skipped.size(), skipped.size() == 1 ? "" : "s", skipped.size() == 1 ? "s" : "");
+  if (!skipped.empty())
+    line += fmt::format("; {} stage{} that read{} it skipped", skipped.size(), skipped.size() == 1 ? "" : "s",
+                        skipped.size() == 1 ? "s" : "");
   if (!log.empty()) line += "\n  log: " + log;
   display_.note(line, true);
   if (failed && options_.max_failures > 0 && static_cast<int>(summary_.failed.size()) >= options_.max_failures && !stopping_) {
     summary_.gave_up = true;
-    display_.note(fmt::format("{} failed stage{} (--max-failures): stopping", options_.max_failures, options_.max_failures == 1 ? "" : "s"), true);
+    display_.note(
+        fmt::format("{} failed stage{} (--max-failures): stopping", options_.max_failures, options_.max_failures == 1 ? "" : "s"),
+        true);
     stop_all(SIGINT);
   }
 }
@@ -342,7 +354,8 @@ std::optional<double> Supervisor::seconds_left() const {
     if (state == StageState::running) {
       for (const auto& running : running_) {
         if (running.stage != &stage) continue;
-        if (const auto& progress = running.worker->progress()) seconds = running.rate.seconds_for(progress->total - progress->done);
+        if (const auto& progress = running.worker->progress())
+          seconds = running.rate.seconds_for(progress->total - progress->done);
       }
     }
     if (!seconds) {

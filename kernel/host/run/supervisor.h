@@ -1,5 +1,5 @@
-// Runs the stages of a plan: one worker process a stage, as many at once as there are cores for, each stage once. A stage found in the
-// store is not run; a failed one takes its readers with it and nothing else; Ctrl-C leaves everything resumable.
+// Runs the stages of a plan: one worker process a stage, as many at once as there are cores for, each stage once. A stage found
+// in the store is not run; a failed one takes its readers with it and nothing else; Ctrl-C leaves everything resumable.
 //
 // One thread: it polls the workers' pipes.
 #ifndef MOIETY_KERNEL_HOST_RUN_SUPERVISOR_H_
@@ -28,8 +28,8 @@ struct SupervisorOptions {
   int jobs = 0;          ///< most workers at once; 0: as many as the cores allow
   int max_failures = 0;  ///< stop after so many failed stages; 0: never
   Limits limits;
-  double stop_seconds = 10;              ///< between asking a worker to stop and killing it
-  std::map<std::string, double> flops;   ///< of each stage, where the dry pass told: for the time left
+  double stop_seconds = 10;             ///< between asking a worker to stop and killing it
+  std::map<std::string, double> flops;  ///< of each stage, where the dry pass told: for the time left
 };
 
 /// A stage that did not become done, and why.

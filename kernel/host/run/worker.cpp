@@ -34,9 +34,12 @@ Worker::Worker(Child child, Descriptor lock, std::string log, int threads)
     : child_(std::move(child)), lock_(std::move(lock)), log_(std::move(log)), threads_(threads), started_(now_seconds()) {}
 
 void Worker::take(const Message& message) {
-  if (const auto* progress = std::get_if<Progress>(&message)) progress_ = *progress;
-  else if (const auto* crash = std::get_if<Crash>(&message)) crash_ = *crash;
-  else if (const auto* end = std::get_if<End>(&message)) end_ = *end;
+  if (const auto* progress = std::get_if<Progress>(&message))
+    progress_ = *progress;
+  else if (const auto* crash = std::get_if<Crash>(&message))
+    crash_ = *crash;
+  else if (const auto* end = std::get_if<End>(&message))
+    end_ = *end;
   else if (const auto* beat = std::get_if<Beat>(&message)) {
     beat_ = *beat;
     beat_at_ = now_seconds();
@@ -72,7 +75,8 @@ void Worker::stop(int signal) {
 void Worker::enforce(const Limits& limits) {
   if (!killed_.empty()) return;
   const bool in_call = beat_ && !beat_->component.empty();
-  const std::string who = in_call ? beat_->component + (beat_->function.empty() ? "" : ", function " + beat_->function) : "the worker";
+  const std::string who =
+      in_call ? beat_->component + (beat_->function.empty() ? "" : ", function " + beat_->function) : "the worker";
   // A beat thread that is stopped together with the call tells no more: the call's time goes on from the last beat.
   if (in_call && beat_->seconds + (now_seconds() - beat_at_) > limits.call_seconds) {
     killed_ = who + ", took longer than limits.call (" + duration(limits.call_seconds) + ") and was killed";

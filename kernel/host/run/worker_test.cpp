@@ -56,7 +56,8 @@ TEST_F(WorkerTest, a_call_that_lasts_longer_than_the_limit_is_killed_and_named) 
 }
 
 TEST_F(WorkerTest, a_worker_between_calls_may_take_as_long_as_it_likes) {
-  auto worker = start(R"(echo '{"beat":{"component":"router/slow@1","function":"route","seconds":0.01}}'; echo '{"beat":{}}'; sleep 1; exit 0)");
+  auto worker = start(
+      R"(echo '{"beat":{"component":"router/slow@1","function":"route","seconds":0.01}}'; echo '{"beat":{}}'; sleep 1; exit 0)");
   Limits limits;
   limits.call_seconds = 0.3;
   const auto facts = finish(worker, limits);

@@ -14,7 +14,8 @@ int main(int count, char** words) {
   bool check_only = false;
   for (int i = 1; i < count; ++i) check_only = check_only || std::string(words[i]) == "--check-only";
   const std::string text((std::istreambuf_iterator<char>(std::cin)), {});
-  if (const char* log = std::getenv("FAKE_LOG")) std::ofstream(log, std::ios::app) << (check_only ? "data check-only\n" : "data prepare\n");
+  if (const char* log = std::getenv("FAKE_LOG"))
+    std::ofstream(log, std::ios::app) << (check_only ? "data check-only\n" : "data prepare\n");
   const char* how_text = std::getenv("FAKE_DATA");
   const std::string how = how_text == nullptr ? "" : how_text;
   const json request = json::parse(text, nullptr, false);
@@ -34,7 +35,11 @@ int main(int count, char** words) {
   std::cerr << "preparing: nothing to do\n";
   if (how == "slow") ::sleep(60);
   json tasks = json::array();
-  for (const auto& task : request["tasks"]) tasks.push_back({{"name", task}, {"version", 1}, {"path", "/nowhere"}, {"hash", "task-hash"}});
-  std::cout << json{{"corpus", {{"name", "debian-8"}, {"version", 1}, {"path", "/nowhere/corpus"}, {"hash", "corpus-hash"}}}, {"tasks", tasks}}.dump() << "\n";
+  for (const auto& task : request["tasks"])
+    tasks.push_back({{"name", task}, {"version", 1}, {"path", "/nowhere"}, {"hash", "task-hash"}});
+  std::cout << json{{"corpus", {{"name", "debian-8"}, {"version", 1}, {"path", "/nowhere/corpus"}, {"hash", "corpus-hash"}}},
+                    {"tasks", tasks}}
+                   .dump()
+            << "\n";
   return 0;
 }

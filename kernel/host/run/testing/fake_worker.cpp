@@ -1,6 +1,7 @@
 // A worker without LibTorch for the tests of the host. It speaks the protocol of moiety-worker; what a stage does is said by its
-// parameter `behave`:  WHAT[@SEED][!once]  with WHAT one of succeed, fail, crash, hang, quiet, exit, memory, diverge, environment, slow,
-// stubborn, no-artifact, refuse. `@SEED` limits it to one seed, `!once` to the first time in this store. Every call is a line in $FAKE_LOG.
+// parameter `behave`:  WHAT[@SEED][!once]  with WHAT one of succeed, fail, crash, hang, quiet, exit, memory, diverge,
+// environment, slow, stubborn, no-artifact, refuse. `@SEED` limits it to one seed, `!once` to the first time in this store. Every
+// call is a line in $FAKE_LOG.
 //
 // A "plugin" is a text file: a line `component KIND NAME VERSION [PARAMETER]` each, or `error TEXT`, or `crash`, or `hang`.
 #include <fcntl.h>
@@ -73,7 +74,8 @@ int describe() {
 }
 
 json probe_file(const std::string& path) {
-  json answer = {{"path", path}, {"size", 1}, {"mtime_ns", 1}, {"build_id", moiety::sha256(moiety::read_file(path).value_or(""))}};
+  json answer = {
+      {"path", path}, {"size", 1}, {"mtime_ns", 1}, {"build_id", moiety::sha256(moiety::read_file(path).value_or(""))}};
   answer["plugin"] = {{"name", fs::path(path).stem().string()}, {"version", "1"}, {"summary", "fake"}};
   answer["components"] = json::array();
   const auto text = moiety::read_file(path);
@@ -92,8 +94,15 @@ json probe_file(const std::string& path) {
     int version = 1;
     words >> kind >> name >> version >> parameter;
     json parameters = json::array();
-    if (!parameter.empty()) parameters.push_back({{"name", parameter}, {"type", "integer"}, {"default", 1}, {"low", 1}, {"doc", "a number"}});
-    answer["components"].push_back({{"kind", kind}, {"name", name}, {"version", version}, {"summary", "fake"}, {"source", ""}, {"parameters", parameters}, {"outputs", json::array()}});
+    if (!parameter.empty())
+      parameters.push_back({{"name", parameter}, {"type", "integer"}, {"default", 1}, {"low", 1}, {"doc", "a number"}});
+    answer["components"].push_back({{"kind", kind},
+                                    {"name", name},
+                                    {"version", version},
+                                    {"summary", "fake"},
+                                    {"source", ""},
+                                    {"parameters", parameters},
+                                    {"outputs", json::array()}});
   }
   if (!known) return {{"path", path}, {"error", "no plugin for this worker"}};
   return answer;
@@ -112,8 +121,12 @@ int check(const std::vector<std::string>& files) {
   for (const auto& file : files) {
     const json job = json::parse(*moiety::read_file(file));
     json problems = json::array();
-    if (job["config"].value("behave", "").rfind("refuse", 0) == 0) problems.push_back({{"path", "behave"}, {"message", "this combination is not possible"}});
-    say({{"stage", job["stage"]}, {"problems", problems}, {"cost", {{"tokens", 1000}, {"flops", 1e9}, {"total_parameters", 2000}, {"active_parameters", 1000}, {"memory", 1 << 20}}}});
+    if (job["config"].value("behave", "").rfind("refuse", 0) == 0)
+      problems.push_back({{"path", "behave"}, {"message", "this combination is not possible"}});
+    say({{"stage", job["stage"]},
+         {"problems", problems},
+         {"cost",
+          {{"tokens", 1000}, {"flops", 1e9}, {"total_parameters", 2000}, {"active_parameters", 1000}, {"memory", 1 << 20}}}});
   }
   return 0;
 }
@@ -125,7 +138,8 @@ class Stage {
 
   int run() {
     log_call("run " + job_["name"].get<std::string>() + " " + std::to_string(seed()));
-    std::fprintf(stderr, "stage %s begins, OMP_NUM_THREADS=%s\n", job_["name"].get<std::string>().c_str(), std::getenv("OMP_NUM_THREADS"));
+    std::fprintf(stderr, "stage %s begins, OMP_NUM_THREADS=%s\n", job_["name"].get<std::string>().c_str(),
+                 std::getenv("OMP_NUM_THREADS"));
     if (behave_ == "fail") return end("failed", "it was told to fail", 1, "router/fake@1", "route");
     if (behave_ == "quiet") return 0;
     if (behave_ == "exit") std::exit(0);
@@ -160,23 +174,39 @@ class Stage {
     if (const auto once = behave_.find("!once"); once != std::string::npos) {
       behave_.resize(once);
       const auto mark = work_ + "/happened";
-      if (fs::exists(mark)) behave_ = "succeed";
-      else std::ofstream(mark) << "once\n";
+      if (fs::exists(mark))
+        behave_ = "succeed";
+      else
+        std::ofstream(mark) << "once\n";
     }
     if (const auto at = behave_.find('@'); at != std::string::npos) {
-      if (std::to_string(seed()) != behave_.substr(at + 1)) behave_ = "succeed";
-      else behave_.resize(at);
+      if (std::to_string(seed()) != behave_.substr(at + 1))
+        behave_ = "succeed";
+      else
+        behave_.resize(at);
     }
   }
 
-  int end(const std::string& state, const std::string& error, int code, const std::string& component = "", const std::string& function = "") {
-    say({{"end", {{"state", state}, {"error", error}, {"component", component}, {"function", function}, {"tokens", 1000}, {"flops", 1e9}, {"wall_seconds", 0.1}, {"cpu_seconds", 0.1}, {"peak_memory", 1 << 20}}}});
+  int end(const std::string& state, const std::string& error, int code, const std::string& component = "",
+          const std::string& function = "") {
+    say({{"end",
+          {{"state", state},
+           {"error", error},
+           {"component", component},
+           {"function", function},
+           {"tokens", 1000},
+           {"flops", 1e9},
+           {"wall_seconds", 0.1},
+           {"cpu_seconds", 0.1},
+           {"peak_memory", 1 << 20}}}});
     return code;
   }
 
   /// Steps of 20 ms. 0, or the signal that stopped it after its checkpoint was written.
   int train() {
-    for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, behave_ == "stubborn" ? SIG_IGN : [](int s) { asked_to_stop = s; });
+    for (const int signal : {SIGINT, SIGTERM})
+      std::signal(
+          signal, behave_ == "stubborn" ? SIG_IGN : [](int s) { asked_to_stop = s; });
     const double seconds = behave_ == "slow" || behave_ == "stubborn" ? 30 : job_["config"].value("seconds", 0.0);
     const int steps = std::max(1, static_cast<int>(seconds / 0.02));
     int step = 0;
@@ -185,7 +215,12 @@ class Stage {
       log_call("resumed at " + *text);
     }
     for (; step < steps; ++step) {
-      say({{"progress", {{"unit", "tokens"}, {"done", step * 100}, {"total", steps * 100}, {"loss", 5.0 - step * 0.001}, {"phase", "train"}}}});
+      say({{"progress",
+            {{"unit", "tokens"},
+             {"done", step * 100},
+             {"total", steps * 100},
+             {"loss", 5.0 - step * 0.001},
+             {"phase", "train"}}}});
       if (seconds > 0) pause_for(0.02);
       if (asked_to_stop != 0 || step % 10 == 9) {
         fs::create_directories(work_ + "/checkpoint");
@@ -198,7 +233,8 @@ class Stage {
 
   int publish() {
     std::vector<moiety::registry::MetricRow> rows;
-    json manifest = {{"format", 1}, {"stage", job_["stage"]}, {"name", job_["name"]}, {"verb", job_["verb"]}, {"sites", json::array()}, {"results", json::object()}};
+    json manifest = {{"format", 1},          {"stage", job_["stage"]}, {"name", job_["name"]},
+                     {"verb", job_["verb"]}, {"sites", json::array()}, {"results", json::object()}};
     manifest["cost"] = {{"tokens", 1000}, {"flops", 1e9}, {"wall_seconds", 0.1}, {"cpu_seconds", 0.1}, {"peak_memory", 1 << 20}};
     double level = job_["config"].value("level", 0.0) + 0.01 * static_cast<double>(seed());
     if (job_["verb"] == "pretrain") manifest["results"] = {{"loss", 5.01}, {"unigram_loss", 6.42}};
@@ -215,13 +251,15 @@ class Stage {
     fs::remove_all(folder);
     fs::create_directories(folder);
     std::string series;
-    for (const auto& row : rows) series += json{{"name", row.name}, {"labels", row.labels}, {"step", row.step}, {"value", row.value}}.dump() + "\n";
+    for (const auto& row : rows)
+      series += json{{"name", row.name}, {"labels", row.labels}, {"step", row.step}, {"value", row.value}}.dump() + "\n";
     const auto model = json{{"level", level}}.dump();
-    manifest["files"] = {{"model.json", {{"bytes", model.size()}, {"sha256", moiety::sha256(model)}}}, {"series.jsonl", {{"bytes", series.size()}, {"sha256", moiety::sha256(series)}}}};
+    manifest["files"] = {{"model.json", {{"bytes", model.size()}, {"sha256", moiety::sha256(model)}}},
+                         {"series.jsonl", {{"bytes", series.size()}, {"sha256", moiety::sha256(series)}}}};
     auto registry = moiety::registry::Registry::open(job_["registry"], moiety::registry::OpenMode::existing);
-    const bool good = registry && registry->write_metrics(job_["stage"], rows) && moiety::write_file(folder + "/series.jsonl", series) &&
-                      moiety::write_file(folder + "/model.json", model) && moiety::write_file(folder + "/manifest.json", manifest.dump()) &&
-                      moiety::publish_folder(folder, artifact_);
+    const bool good = registry && registry->write_metrics(job_["stage"], rows) &&
+                      moiety::write_file(folder + "/series.jsonl", series) && moiety::write_file(folder + "/model.json", model) &&
+                      moiety::write_file(folder + "/manifest.json", manifest.dump()) && moiety::publish_folder(folder, artifact_);
     if (!good) return end("interrupted", "cannot write the result", 3);
     fs::remove_all(work_ + "/checkpoint");
     log_call("end " + job_["name"].get<std::string>() + " " + std::to_string(seed()));

@@ -15,9 +15,16 @@ namespace fs = std::filesystem;
 
 Sandbox::Sandbox() {
   const auto programs = program_folder();
-  environment_ = {{"MOIETY_WORKER", programs + "/moiety-fake-worker"}, {"MOIETY_DATA", programs + "/moiety-fake-data"},
-                  {"MOIETY_RECIPES", path("recipes")}, {"MOIETY_STORE", store()}, {"MOIETY_DB", registry()}, {"FAKE_LOG", path("calls")},
-                  {"MOIETY_PLUGIN_PATH", path("plugins")}, {"MOIETY_NO_DIFF", "1"}, {"TERM", "dumb"}, {"HOME", path("home")}};
+  environment_ = {{"MOIETY_WORKER", programs + "/moiety-fake-worker"},
+                  {"MOIETY_DATA", programs + "/moiety-fake-data"},
+                  {"MOIETY_RECIPES", path("recipes")},
+                  {"MOIETY_STORE", store()},
+                  {"MOIETY_DB", registry()},
+                  {"FAKE_LOG", path("calls")},
+                  {"MOIETY_PLUGIN_PATH", path("plugins")},
+                  {"MOIETY_NO_DIFF", "1"},
+                  {"TERM", "dumb"},
+                  {"HOME", path("home")}};
   fs::create_directories(path("plugins"));
   fs::create_directories(path("recipes/corpora"));
   fs::create_directories(path("recipes/tasks"));
@@ -94,7 +101,8 @@ seed = 1
 [stage.tuned]
 do = "train"
 from = "base"
-)" + tuned_keys + R"(
+)" + tuned_keys +
+         R"(
 [stage.score]
 do = "evaluate"
 from = "tuned"
