@@ -148,9 +148,10 @@ constexpr ParameterType type_of() {
   }
 }
 
-template <auto Member>
+// The owner is a parameter of its own: g++ 12 gives a function whose only link to an unnamed namespace is a pointer to member
+// external linkage, so the setters of two files' Options would be merged.
+template <class Owner, auto Member>
 void set_field(void* options, const Value& value) {
-  using Owner = typename MemberOf<decltype(Member)>::Owner;
   using Field = typename MemberOf<decltype(Member)>::Field;
   using Plain = typename Unwrapped<Field>::type;
   if (std::holds_alternative<std::monostate>(value)) return;
@@ -171,7 +172,7 @@ constexpr Parameter declare(const char* name, const char* doc) {
   p.name = name;
   p.doc = doc;
   p.type = type_of<Plain>();
-  p.set = &set_field<Member>;
+  p.set = &set_field<typename MemberOf<decltype(Member)>::Owner, Member>;
   if constexpr (std::is_enum_v<Plain>) p.choices = choice_words(Plain{});
   if constexpr (IsPart<Plain>::value) p.kind = Plain::element_type::kind;
   if constexpr (Unwrapped<Field>::optional) p.fallback.kind = Default::Kind::none;
