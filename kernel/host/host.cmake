@@ -55,6 +55,7 @@ endif()
 moiety_add_test(host_run_test
   run/board_test.cpp
   run/display_test.cpp
+  run/job_test.cpp
   run/process_test.cpp
   run/protocol_test.cpp
   run/rate_test.cpp

@@ -5,7 +5,7 @@
 namespace moiety::data {
 namespace {
 
-Result<std::vector<Entry>> extract(const std::string& path, const Files& files) {
+Result<std::vector<Entry>> extract_code(const std::string& path, const Files& files) {
   const auto bytes = content_of(path, files);
   if (!bytes) return pass(bytes);
   return std::vector<Entry>{{to_utf8(*bytes), {}, {}}};
@@ -13,6 +13,6 @@ Result<std::vector<Entry>> extract(const std::string& path, const Files& files) 
 
 }  // namespace
 
-const Format kCode = {"code", "program text as it is", extract, nullptr, true};
+const Format kCode = {"code", "program text as it is", extract_code, nullptr, true};
 
 }  // namespace moiety::data

@@ -23,7 +23,7 @@ std::string plain(std::string_view entry) {
   return text;
 }
 
-Result<std::vector<Entry>> extract(const std::string& path, const Files& files) {
+Result<std::vector<Entry>> extract_dict(const std::string& path, const Files& files) {
   auto texts = read_dictd(path, files);
   if (!texts) return pass(texts);
   std::vector<Entry> entries;
@@ -33,6 +33,6 @@ Result<std::vector<Entry>> extract(const std::string& path, const Files& files) 
 
 }  // namespace
 
-const Format kDict = {"dict", "dictd dictionary with its index", extract, dictd_main_file};
+const Format kDict = {"dict", "dictd dictionary with its index", extract_dict, dictd_main_file};
 
 }  // namespace moiety::data

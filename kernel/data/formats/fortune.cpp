@@ -26,7 +26,7 @@ bool is_separator(std::string_view line) {
   return !line.empty() && line.find_first_not_of('%') == std::string_view::npos;
 }
 
-Result<std::vector<Entry>> extract(const std::string& path, const Files& files) {
+Result<std::vector<Entry>> extract_fortune(const std::string& path, const Files& files) {
   const auto bytes = content_of(path, files);
   if (!bytes) return pass(bytes);
   const std::string text = without_overstrikes(to_utf8(*bytes));
@@ -44,6 +44,6 @@ Result<std::vector<Entry>> extract(const std::string& path, const Files& files) 
 
 }  // namespace
 
-const Format kFortune = {"fortune", "short texts between lines of %", extract};
+const Format kFortune = {"fortune", "short texts between lines of %", extract_fortune};
 
 }  // namespace moiety::data

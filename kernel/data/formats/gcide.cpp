@@ -84,7 +84,7 @@ std::vector<std::string> fields_of_knowledge(std::string_view text) {
   return labels;
 }
 
-Result<std::vector<Entry>> extract(const std::string& path, const Files& files) {
+Result<std::vector<Entry>> extract_gcide(const std::string& path, const Files& files) {
   auto texts = read_dictd(path, files);
   if (!texts) return pass(texts);
   std::vector<Entry> entries;
@@ -100,7 +100,7 @@ Result<std::vector<Entry>> extract(const std::string& path, const Files& files) 
 
 }  // namespace
 
-const Format kGcide = {"gcide", "GNU Collaborative International Dictionary of English, labelled by field", extract,
+const Format kGcide = {"gcide", "GNU Collaborative International Dictionary of English, labelled by field", extract_gcide,
                        dictd_main_file};
 
 }  // namespace moiety::data

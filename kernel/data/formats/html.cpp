@@ -231,7 +231,7 @@ std::string text_of_page(std::string_view html) {
   return flow.take();
 }
 
-Result<std::vector<Entry>> extract(const std::string& path, const Files& files) {
+Result<std::vector<Entry>> extract_html(const std::string& path, const Files& files) {
   const auto bytes = content_of(path, files);
   if (!bytes) return pass(bytes);
   return std::vector<Entry>{{text_of_page(to_utf8(*bytes)), {}, {}}};
@@ -239,6 +239,6 @@ Result<std::vector<Entry>> extract(const std::string& path, const Files& files) 
 
 }  // namespace
 
-const Format kHtml = {"html", "HTML pages, navigation left out", extract};
+const Format kHtml = {"html", "HTML pages, navigation left out", extract_html};
 
 }  // namespace moiety::data

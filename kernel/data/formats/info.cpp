@@ -69,7 +69,7 @@ std::string node_text(std::string_view node) {
   return unwrap(plain_references(text));
 }
 
-Result<std::vector<Entry>> extract(const std::string& path, const Files& files) {
+Result<std::vector<Entry>> extract_info(const std::string& path, const Files& files) {
   const auto bytes = content_of(path, files);
   if (!bytes) return pass(bytes);
   const std::string text = to_utf8(*bytes);
@@ -90,6 +90,6 @@ Result<std::vector<Entry>> extract(const std::string& path, const Files& files) 
 
 }  // namespace
 
-const Format kInfo = {"info", "GNU info manual, a node an entry", extract};
+const Format kInfo = {"info", "GNU info manual, a node an entry", extract_info};
 
 }  // namespace moiety::data

@@ -61,7 +61,7 @@ void read_object(std::string_view bytes, std::vector<Entry>& entries) {
   }
 }
 
-Result<std::vector<Entry>> extract(const std::string& path, const Files& files) {
+Result<std::vector<Entry>> extract_rstr(const std::string& path, const Files& files) {
   const auto bytes = content_of(path, files);
   if (!bytes) return pass(bytes);
   std::vector<Entry> entries;
@@ -81,6 +81,6 @@ Result<std::vector<Entry>> extract(const std::string& path, const Files& files) 
 
 }  // namespace
 
-const Format kRstr = {"rstr", "long character vectors of an R lazy-load database", extract};
+const Format kRstr = {"rstr", "long character vectors of an R lazy-load database", extract_rstr};
 
 }  // namespace moiety::data

@@ -117,7 +117,7 @@ void append_verse(std::string& text, std::string verse) {
   if (is_long) text += "\n\n";
 }
 
-Result<std::vector<Entry>> extract(const std::string& path, const Files& files) {
+Result<std::vector<Entry>> extract_sword(const std::string& path, const Files& files) {
   const auto part = [&](char last) { return content_of(path.substr(0, path.size() - 1) + last, files); };
   const auto data = part('z');
   const auto index = part('s');
@@ -151,6 +151,6 @@ std::string main_file(std::string_view path) {
 
 }  // namespace
 
-const Format kSword = {"sword", "SWORD bibles and commentaries (zText, zCom), a block an entry", extract, main_file};
+const Format kSword = {"sword", "SWORD bibles and commentaries (zText, zCom), a block an entry", extract_sword, main_file};
 
 }  // namespace moiety::data

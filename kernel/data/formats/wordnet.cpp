@@ -68,7 +68,7 @@ Entry parse_synset(std::string_view line) {
           lower(names[0])};
 }
 
-Result<std::vector<Entry>> extract(const std::string& path, const Files& files) {
+Result<std::vector<Entry>> extract_wordnet(const std::string& path, const Files& files) {
   const auto bytes = content_of(path, files);
   if (!bytes) return pass(bytes);
   const std::string text = to_utf8(*bytes);
@@ -82,6 +82,6 @@ Result<std::vector<Entry>> extract(const std::string& path, const Files& files) 
 
 }  // namespace
 
-const Format kWordnet = {"wordnet", "WordNet synsets: `words: gloss`, labelled by lexicographer file", extract};
+const Format kWordnet = {"wordnet", "WordNet synsets: `words: gloss`, labelled by lexicographer file", extract_wordnet};
 
 }  // namespace moiety::data

@@ -9,7 +9,7 @@
 namespace moiety::host {
 namespace {
 
-std::optional<ParsedStatement> parsed(const std::string& text) {
+std::optional<ParsedStatement> parsed_statement(const std::string& text) {
   ParseProblem problem;
   auto result = parse_statement(text, problem);
   EXPECT_TRUE(result.has_value()) << text << ": " << problem.message;
@@ -17,7 +17,7 @@ std::optional<ParsedStatement> parsed(const std::string& text) {
 }
 
 TEST(ClaimGrammar, comparisons_with_margins) {
-  const auto statement = parsed("accuracy(emoe) > accuracy(dense) by 0.5pp");
+  const auto statement = parsed_statement("accuracy(emoe) > accuracy(dense) by 0.5pp");
   ASSERT_TRUE(statement);
   ASSERT_EQ(statement->sums.size(), 2U);
   EXPECT_EQ(statement->relations, (std::vector<std::string>{">"}));
@@ -25,32 +25,32 @@ TEST(ClaimGrammar, comparisons_with_margins) {
   EXPECT_EQ(statement->sums[0]->metric.arm, "emoe");
   EXPECT_EQ(statement->by->value, 0.5);
   EXPECT_EQ(statement->by->unit, Margin::Unit::points);
-  EXPECT_EQ(parsed("a(x) ~ a(y) within 1%")->within->unit, Margin::Unit::percent);
-  EXPECT_EQ(parsed("a(x) <= a(y) within 0.02")->within->unit, Margin::Unit::plain);
+  EXPECT_EQ(parsed_statement("a(x) ~ a(y) within 1%")->within->unit, Margin::Unit::percent);
+  EXPECT_EQ(parsed_statement("a(x) <= a(y) within 0.02")->within->unit, Margin::Unit::plain);
 }
 
 TEST(ClaimGrammar, chains_and_ranges) {
-  const auto chain = parsed("a(x) > a(y) > a(z) >= a(w) within 0.2pp");
+  const auto chain = parsed_statement("a(x) > a(y) > a(z) >= a(w) within 0.2pp");
   EXPECT_EQ(chain->relations, (std::vector<std::string>{">", ">", ">="}));
-  const auto range = parsed("a(x) in 0..2");
+  const auto range = parsed_statement("a(x) in 0..2");
   EXPECT_EQ(range->low->value, 0);
   EXPECT_EQ(range->high->value, 2);
-  EXPECT_EQ(parsed("a(x) in -0.6..-0.4")->low->value, -0.6);
-  EXPECT_EQ(parsed("a(x) in 1.5pp..4.5pp")->high->value, 4.5);
+  EXPECT_EQ(parsed_statement("a(x) in -0.6..-0.4")->low->value, -0.6);
+  EXPECT_EQ(parsed_statement("a(x) in 1.5pp..4.5pp")->high->value, 4.5);
 }
 
 TEST(ClaimGrammar, arithmetic_binds_as_usual) {
-  const auto statement = parsed("abs(a(x) - a(y)) < 0.5 * abs(a(z)) + (1 - 2) * 3");
+  const auto statement = parsed_statement("abs(a(x) - a(y)) < 0.5 * abs(a(z)) + (1 - 2) * 3");
   const Expression& right = *statement->sums[1];
   EXPECT_EQ(right.kind, Expression::Kind::sum);
   EXPECT_EQ(right.left->kind, Expression::Kind::product);
   EXPECT_EQ(right.right->left->kind, Expression::Kind::difference);
   EXPECT_EQ(statement->sums[0]->kind, Expression::Kind::absolute);
-  EXPECT_EQ(parsed("a(x) - a(y) - a(z) > 0")->sums[0]->left->kind, Expression::Kind::difference) << "from the left";
+  EXPECT_EQ(parsed_statement("a(x) - a(y) - a(z) > 0")->sums[0]->left->kind, Expression::Kind::difference) << "from the left";
 }
 
 TEST(ClaimGrammar, metrics_with_stage_arm_pins_and_odd_names) {
-  const auto term = [](const std::string& text) { return parsed(text + " > 1")->sums[0]->metric; };
+  const auto term = [](const std::string& text) { return parsed_statement(text + " > 1")->sums[0]->metric; };
   EXPECT_EQ(term("language.perplexity(top-3-of-6, domain=law)").stage, "language");
   EXPECT_EQ(term("language.perplexity(top-3-of-6, domain=law)").arm, "top-3-of-6");
   EXPECT_EQ(term("loss(a, progress=20%, size=24x4)").pins,

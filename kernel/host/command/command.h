@@ -3,6 +3,7 @@
 #define MOIETY_KERNEL_HOST_COMMAND_COMMAND_H_
 
 #include <cstddef>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,9 @@ struct RecipeRequest;
 RecipeRequest recipe_request(const Arguments& arguments);
 /// The options that `recipe_request` reads.
 std::vector<OptionSpec> recipe_options();
+
+/// Prints a text on standard output.
+inline void put(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
 }  // namespace moiety::host
 

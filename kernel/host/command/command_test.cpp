@@ -16,7 +16,7 @@ using testing::Sandbox;
 using testing::two_arm_recipe;
 namespace fs = std::filesystem;
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using testing::has;
 
 TEST(CommandLine, T33_unknown_options_and_commands_are_errors_with_near_names) {
   Sandbox box;

@@ -21,8 +21,6 @@ namespace {
 
 using nlohmann::json;
 
-void put(const std::string& text) { std::fputs(text.c_str(), stdout); }
-void say(const std::string& text) { std::fputs((text + "\n").c_str(), stderr); }
 
 /// (arm, seed, stage name) → identity of that stage in the newest study of this recipe's name. Best effort.
 using Before = std::map<std::tuple<std::string, int, std::string>, std::string>;

@@ -12,8 +12,6 @@
 namespace moiety::host {
 namespace {
 
-void put(const std::string& text) { std::fputs(text.c_str(), stdout); }
-
 Result<Discovery> look(const Arguments& arguments) {
   auto worker = find_worker();
   if (!worker) return pass(worker);

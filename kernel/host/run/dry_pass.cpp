@@ -13,7 +13,7 @@ namespace moiety::host {
 namespace {
 
 using nlohmann::json;
-constexpr double kLimit = 300;
+constexpr double kDryPassSeconds = 300;
 
 /// Stages by what they are apart from seeds: identity → the first stage of its kind.
 class Kinds {
@@ -42,7 +42,7 @@ class Kinds {
   std::map<std::string, std::string> by_hash_, firsts_;
 };
 
-double real(const json& object, const char* key) {
+double number_or_zero(const json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_number() ? found->get<double>() : 0;
 }
@@ -50,8 +50,8 @@ double real(const json& object, const char* key) {
 StageCost cost_of(const json& answer) {
   const auto found = answer.find("cost");
   if (found == answer.end() || !found->is_object()) return {};
-  return {real(*found, "tokens"), real(*found, "flops"), real(*found, "total_parameters"), real(*found, "active_parameters"),
-          real(*found, "memory")};
+  return {number_or_zero(*found, "tokens"), number_or_zero(*found, "flops"), number_or_zero(*found, "total_parameters"), number_or_zero(*found, "active_parameters"),
+          number_or_zero(*found, "memory")};
 }
 
 void add_problems(const json& answer, const PlannedStage& stage, std::vector<StageProblem>* problems) {
@@ -109,7 +109,7 @@ Result<DryPass> dry_pass(const JobContext& context, const std::string& worker, c
     asked.push_back(of_plan);
   }
 
-  const auto captured = capture(command, kLimit);
+  const auto captured = capture(command, kDryPassSeconds);
   if (!captured) return pass(captured);
   result.interrupted = captured->interrupted;
   if (result.interrupted != 0) return result;
@@ -122,7 +122,7 @@ Result<DryPass> dry_pass(const JobContext& context, const std::string& worker, c
     const auto words = last_words(captured->errors);
     return fail(ErrorKind::environment,
                 "the dry pass failed: moiety-worker --check " +
-                    (captured->timed_out ? "gave no answer within " + duration(kLimit) : "ended with " + captured->exit.text()) +
+                    (captured->timed_out ? "gave no answer within " + duration(kDryPassSeconds) : "ended with " + captured->exit.text()) +
                     (words.empty() ? "" : ": " + words),
                 captured->exit.signal != 0 ? "a component crashed while it was made; `moiety plugins -v` lists them" : "");
   }

@@ -11,7 +11,7 @@ using testing::Ran;
 using testing::Sandbox;
 using testing::two_arm_recipe;
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using testing::has;
 
 /// Runs with one stage (arm high) that behaves so.
 Ran run_with(const Sandbox& box, const std::string& behave, const std::string& more = "", std::vector<std::string> words = {}) {

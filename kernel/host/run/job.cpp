@@ -1,5 +1,7 @@
 #include "kernel/host/run/job.h"
 
+#include "kernel/base/text.h"
+
 namespace moiety::host {
 namespace {
 
@@ -41,19 +43,44 @@ json base_job(const JobContext& context, const PlannedStage& stage, std::int64_t
           {"checkpoint_seconds", context.checkpoint_seconds}};
 }
 
-/// Components that the sites of a stored model name: constructor and router, and parts inside their configuration.
-Status add_site_components(const Catalog& catalog, const std::string& slot, const char* kind, const json& part,
-                           json* components) {
-  if (!part.is_object() || !part.contains("use") || !part["use"].is_string()) return {};
-  const auto use = part["use"].get<std::string>();
+/// `name@1` of a component's text: its `use`, or the text itself.
+std::string use_of(const json& text) {
+  if (text.is_string()) return text.get<std::string>();
+  const auto use = text.is_object() ? text.find("use") : text.end();
+  return text.is_object() && use != text.end() && use->is_string() ? use->get<std::string>() : std::string();
+}
+
+/// The component that `text` names, and the parts that its configuration names (a constructor's clusterer, …).
+Status add_component(const Catalog& catalog, const std::string& slot, const std::string& kind, const std::string& use,
+                     const json& config, json* components) {
+  if (use.empty()) return {};
   const auto* component = catalog.component(kind, use);
   if (component == nullptr) {
-    return fail(ErrorKind::failed,
-                "the model that it reads needs " + std::string(kind) + "/" + use + ", which no plugin provides",
+    return fail(ErrorKind::failed, "the model that it reads needs " + kind + "/" + use + ", which no plugin provides",
                 "`moiety plugins -v` lists the folders searched and the files that failed");
   }
   components->push_back(entry(slot, *component));
+  if (!config.is_object()) return {};
+  for (const auto& parameter : component->parameters) {
+    if (parameter.type != "component") continue;
+    const json* value = &config;
+    for (const auto& key : split(parameter.name, '.')) {
+      if (value == nullptr || !value->is_object()) break;
+      const auto found = value->find(key);
+      value = found == value->end() ? nullptr : &*found;
+    }
+    if (value == nullptr || value == &config) continue;
+    if (auto status = add_component(catalog, slot + "." + parameter.name, parameter.kind, use_of(*value), *value, components);
+        !status)
+      return status;
+  }
   return {};
+}
+
+/// A constructor or a router as the site of a stored model names it: {"use", "config"}.
+Status add_site_components(const Catalog& catalog, const std::string& slot, const char* kind, const json& part,
+                           json* components) {
+  return add_component(catalog, slot, kind, use_of(part), part.is_object() ? part.value("config", json()) : json(), components);
 }
 
 Status add_manifest_components(const JobContext& context, const StageInput& input, json* components) {

@@ -10,13 +10,13 @@ namespace {
 using nlohmann::json;
 constexpr std::size_t kLongestLine = 1U << 20U;
 
-std::string text(const json& object, const char* key) {
+std::string text_at(const json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
 /// A number, or one of the texts nan, inf, -inf.
-std::optional<double> real(const json& object, const char* key) {
+std::optional<double> real_at(const json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end()) return std::nullopt;
   if (found->is_number()) return found->get<double>();
@@ -27,26 +27,26 @@ std::optional<double> real(const json& object, const char* key) {
 }
 
 std::int64_t whole(const json& object, const char* key) {
-  const double value = real(object, key).value_or(0);
+  const double value = real_at(object, key).value_or(0);
   return value > -9e18 && value < 9e18 ? static_cast<std::int64_t>(value) : 0;
 }
 
 Progress to_progress(const json& object) {
-  return {text(object, "unit"), text(object, "phase"), real(object, "done").value_or(0), real(object, "total").value_or(0),
-          real(object, "loss")};
+  return {text_at(object, "unit"), text_at(object, "phase"), real_at(object, "done").value_or(0), real_at(object, "total").value_or(0),
+          real_at(object, "loss")};
 }
 
 End to_end(const json& object) {
   End end;
-  end.state = text(object, "state");
-  end.error = text(object, "error");
-  end.component = text(object, "component");
-  end.function = text(object, "function");
+  end.state = text_at(object, "state");
+  end.error = text_at(object, "error");
+  end.component = text_at(object, "component");
+  end.function = text_at(object, "function");
   end.tokens = whole(object, "tokens");
   end.peak_memory = whole(object, "peak_memory");
-  end.flops = real(object, "flops").value_or(0);
-  end.wall_seconds = real(object, "wall_seconds").value_or(0);
-  end.cpu_seconds = real(object, "cpu_seconds").value_or(0);
+  end.flops = real_at(object, "flops").value_or(0);
+  end.wall_seconds = real_at(object, "wall_seconds").value_or(0);
+  end.cpu_seconds = real_at(object, "cpu_seconds").value_or(0);
   return end;
 }
 
@@ -60,8 +60,8 @@ std::optional<Message> parse_message(std::string_view line) {
   const auto& body = parsed.begin().value();
   if (!body.is_object()) return std::nullopt;
   if (kind == "progress") return to_progress(body);
-  if (kind == "beat") return Beat{text(body, "component"), text(body, "function"), real(body, "seconds").value_or(0)};
-  if (kind == "crash") return Crash{static_cast<int>(whole(body, "signal")), text(body, "component"), text(body, "function")};
+  if (kind == "beat") return Beat{text_at(body, "component"), text_at(body, "function"), real_at(body, "seconds").value_or(0)};
+  if (kind == "crash") return Crash{static_cast<int>(whole(body, "signal")), text_at(body, "component"), text_at(body, "function")};
   if (kind == "end") return to_end(body);
   return std::nullopt;
 }

@@ -15,7 +15,7 @@ namespace moiety::host {
 namespace {
 
 constexpr std::size_t kMostDiff = 1U << 20U;
-constexpr double kLimit = 5;
+constexpr double kGitSeconds = 5;
 
 /// Output of a git command; empty when it fails.
 std::string git(const std::string& folder, std::vector<std::string> words) {
@@ -26,7 +26,7 @@ std::string git(const std::string& folder, std::vector<std::string> words) {
   command.folder = folder;
   command.environment = {{"GIT_TERMINAL_PROMPT", "0"}, {"LC_ALL", "C"}};
   command.stderr_to_pipe = true;
-  const auto captured = capture(command, kLimit);
+  const auto captured = capture(command, kGitSeconds);
   return captured && captured->exit.ok() && !captured->timed_out ? captured->output : "";
 }
 

@@ -47,7 +47,7 @@ registry::StageRow row_of(const PlannedStage& stage) {
   return row;
 }
 
-double real(const json& value) {
+double finite(const json& value) {
   if (value.is_number()) return value.get<double>();
   if (value == "nan") return std::numeric_limits<double>::quiet_NaN();
   if (value == "inf") return std::numeric_limits<double>::infinity();
@@ -63,7 +63,7 @@ std::optional<registry::MetricRow> metric_of(const std::string& line) {
   if (!value.is_number() && value != "nan" && value != "inf" && value != "-inf") return std::nullopt;
   registry::MetricRow row;
   row.name = parsed["name"].get<std::string>();
-  row.value = real(value);
+  row.value = finite(value);
   if (const auto step = parsed.find("step"); step != parsed.end() && step->is_number_integer())
     row.step = step->get<std::int64_t>();
   if (const auto labels = parsed.find("labels"); labels != parsed.end() && labels->is_object()) {
@@ -260,11 +260,11 @@ Status Recorder::fill(const PlannedStage& stage, const json& manifest) {
   StageEnd end;
   end.state = StageState::done;
   const json cost = manifest.contains("cost") && manifest["cost"].is_object() ? manifest["cost"] : json::object();
-  end.tokens = static_cast<std::int64_t>(real(cost.value("tokens", json(0))));
-  end.flops = real(cost.value("flops", json(0)));
-  end.wall_seconds = real(cost.value("wall_seconds", json(0)));
-  end.cpu_seconds = real(cost.value("cpu_seconds", json(0)));
-  end.peak_memory = static_cast<std::int64_t>(real(cost.value("peak_memory", json(0))));
+  end.tokens = static_cast<std::int64_t>(finite(cost.value("tokens", json(0))));
+  end.flops = finite(cost.value("flops", json(0)));
+  end.wall_seconds = finite(cost.value("wall_seconds", json(0)));
+  end.cpu_seconds = finite(cost.value("cpu_seconds", json(0)));
+  end.peak_memory = static_cast<std::int64_t>(finite(cost.value("peak_memory", json(0))));
   if (auto status = end_attempt(stage, *attempt, end, ""); !status) return status;
   return event(stage.id, "info", "taken from the store, where an earlier run left it");
 }

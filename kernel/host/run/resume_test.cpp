@@ -21,7 +21,7 @@ using testing::Sandbox;
 using testing::two_arm_recipe;
 namespace fs = std::filesystem;
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using testing::has;
 
 std::string read_all(int descriptor) {
   std::string text;

@@ -16,7 +16,7 @@ using testing::Sandbox;
 using testing::two_arm_recipe;
 namespace fs = std::filesystem;
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using testing::has;
 
 const char* const kClaims = R"toml(
 [claim.better]

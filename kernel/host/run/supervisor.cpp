@@ -176,8 +176,8 @@ Status Supervisor::launch(const PlannedStage& stage, Descriptor lock) {
     lose(stage, end, "");
     return {};
   }
-  const auto text = [](const nlohmann::json& json) {
-    return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const auto text = [](const nlohmann::json& value) {
+    return value.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   };
   // What the identity was made of stays beside the logs: `moiety plan` explains by it what made a stage stale.
   if (auto status = write_file(context_.store.identity(stage.id), text(stage.identity_text)); !status)

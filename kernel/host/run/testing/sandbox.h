@@ -50,6 +50,8 @@ class Sandbox {
 /// Two arms, three seeds: base (pinned) → tuned → score. `tuned_keys` are more lines of stage.tuned.
 std::string two_arm_recipe(const std::string& tuned_keys = "", const std::string& more = "");
 
+inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
 }  // namespace moiety::host::testing
 
 #endif  // MOIETY_KERNEL_HOST_RUN_TESTING_SANDBOX_H_
