@@ -82,7 +82,7 @@ void run(const Geometry& g, const Spans& spans, Parts<const float> from, float* 
   std::int64_t longest = 0;
   for (std::int64_t i = 0; i < spans.count(); ++i) longest = std::max(longest, spans.length(i));
   const std::int64_t width = g.heads * g.head_width, c = g.head_width, lanes = lanes_for(spans.count() * g.heads);
-  std::vector<float> scratch(kept == nullptr ? static_cast<std::size_t>(lanes * std::min(block, longest) * longest) : 0);
+  const Scratch scratch(kept == nullptr ? lanes * std::min(block, longest) * longest : 0);
   for_each_head(g, spans, [&](std::int64_t lane, std::int64_t i, std::int64_t head) {
     const std::int64_t nq = g.queries(spans, i), nk = spans.length(i), q0 = g.first_query(spans, i), k0 = spans.begin(i);
     const float *k = from.k + k0 * g.kv_stride + head * c, *v = from.v + k0 * g.kv_stride + head * c;
@@ -104,7 +104,7 @@ void run_backward(const Geometry& g, const Spans& spans, Parts<const float> from
   std::int64_t longest = 0;
   for (std::int64_t i = 0; i < spans.count(); ++i) longest = std::max(longest, spans.length(i));
   const std::int64_t width = g.heads * g.head_width, c = g.head_width, size = std::min(block, longest) * longest;
-  std::vector<float> scratch(static_cast<std::size_t>(lanes_for(spans.count() * g.heads) * size));
+  const Scratch scratch(lanes_for(spans.count() * g.heads) * size);
   for_each_head(g, spans, [&](std::int64_t lane, std::int64_t i, std::int64_t head) {
     const std::int64_t nq = g.queries(spans, i), nk = spans.length(i), q0 = g.first_query(spans, i), k0 = spans.begin(i);
     const std::int64_t at_kv = k0 * g.kv_stride + head * c;

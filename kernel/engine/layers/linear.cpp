@@ -4,7 +4,6 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <cstring>
-#include <vector>
 
 #include "kernel/engine/numerics/lanes.h"
 #include "kernel/engine/numerics/matrix.h"
@@ -16,7 +15,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-constexpr std::int64_t block = 128;
+constexpr std::int64_t block = 256;
 
 at::Tensor compute(const at::Tensor& x, const at::Tensor& weight, const c10::optional<at::Tensor>& bias) {
   const std::int64_t rows = x.size(0), n = x.size(1), m = weight.size(0);
@@ -50,7 +49,7 @@ class Linear : public Function<Linear> {
     float* pdx = dx.data_ptr<float>();
     const std::int64_t lanes = lanes_for((rows + block - 1) / block);
     LaneSums sums(lanes, n * m), bias_sums(lanes, has_bias ? m : 0);  // of the weight's gradient, [n, m]
-    std::vector<float> scratch(static_cast<std::size_t>(lanes * block * n));
+    const Scratch scratch(lanes * block * n);
     in_row_blocks(rows, block, lanes, [&](std::int64_t lane, std::int64_t first, std::int64_t count) {
       const float* d = pdy + first * m;
       float* turned = scratch.data() + lane * block * n;

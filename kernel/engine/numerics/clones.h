@@ -4,7 +4,7 @@
 
 // Sanitizers run before the loader's choice can be made.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define MOIETY_CLONES __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#define MOIETY_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define MOIETY_CLONES
 #endif

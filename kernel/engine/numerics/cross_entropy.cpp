@@ -19,7 +19,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-constexpr std::int64_t block = 64;  // 64 × 4096 logits are 1 MiB: what the second-level cache holds
+constexpr std::int64_t largest_block = 256;  // every product packs the table again: fewer rows cost more than the logits leaving the second-level cache
 
 /// Turns a row of logits into scaled probabilities when `scale` is not 0; gives the row's loss.
 MOIETY_CLONES float softmax_row(float* logits, std::int64_t size, std::int64_t target, float scale) {
@@ -45,7 +45,7 @@ struct Sizes {
   std::int64_t rows, width, vocabulary;
 };
 Sizes check(const at::Tensor& hidden, const at::Tensor& table, const at::Tensor& targets) {
-  TORCH_CHECK(hidden.dim() == 2 && table.dim() == 2 && targets.dim() == 1 && hidden.size(1) == table.size(1) &&
+  TORCH_CHECK(hidden.dim() == 2 && hidden.size(0) > 0 && table.dim() == 2 && targets.dim() == 1 && hidden.size(1) == table.size(1) &&
                   hidden.size(0) == targets.size(0) && targets.scalar_type() == at::kLong,
               "cross-entropy: hidden ", hidden.sizes(), ", table ", table.sizes(), ", targets ", targets.sizes());
   const Sizes sizes{hidden.size(0), hidden.size(1), table.size(0)};
@@ -65,11 +65,11 @@ class BlockedCrossEntropy : public Function<BlockedCrossEntropy> {
     const float *px = x.data_ptr<float>(), *pw = w.data_ptr<float>();
     float* pd = d_hidden.data_ptr<float>();
     const std::int64_t* target = targets.data_ptr<std::int64_t>();
-    const std::int64_t lanes = lanes_for((rows + block - 1) / block);
+    const std::int64_t block = std::min(rows, largest_block), lanes = lanes_for((rows + block - 1) / block);
     const float scale = 1.0F / static_cast<float>(rows);
     LaneSums sums(lanes, width * vocabulary);  // of the table's gradient, [d, V]
     std::vector<double> losses(static_cast<std::size_t>(lanes));
-    std::vector<float> scratch(static_cast<std::size_t>(lanes * block * (vocabulary + width)));
+    const Scratch scratch(lanes * block * (vocabulary + width));
     in_row_blocks(rows, block, lanes, [&, w_ = width, v = vocabulary](std::int64_t lane, std::int64_t first, std::int64_t count) {
       float* logits = scratch.data() + lane * block * (v + w_);
       float* turned = logits + block * v;
@@ -115,8 +115,8 @@ at::Tensor token_losses(const at::Tensor& hidden, const at::Tensor& table, const
   const at::Tensor x = hidden.contiguous(), w = table.contiguous(), t = targets.contiguous();
   const auto [rows, width, vocabulary] = check(x, w, t);
   at::Tensor out = at::empty({rows}, x.options());
-  const std::int64_t lanes = lanes_for((rows + block - 1) / block);
-  std::vector<float> scratch(static_cast<std::size_t>(lanes * block * vocabulary));
+  const std::int64_t block = std::min(rows, largest_block), lanes = lanes_for((rows + block - 1) / block);
+  const Scratch scratch(lanes * block * vocabulary);
   const float *px = x.data_ptr<float>(), *pw = w.data_ptr<float>();
   const std::int64_t* target = t.data_ptr<std::int64_t>();
   float* losses = out.data_ptr<float>();

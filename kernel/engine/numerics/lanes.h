@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace moiety::engine {
@@ -36,6 +37,16 @@ void in_row_blocks(std::int64_t rows, std::int64_t block, std::int64_t lanes, co
     for (std::int64_t b = begin; b < end; ++b) body(lane, b * block, std::min(block, rows - b * block));
   });
 }
+
+/// Memory for a moment, not set to anything.
+class Scratch {
+ public:
+  explicit Scratch(std::int64_t size) : values_(new float[static_cast<std::size_t>(size)]) {}
+  float* data() const { return values_.get(); }
+
+ private:
+  std::unique_ptr<float[]> values_;
+};
 
 /// A sum that each lane makes for itself, added up in the order of the lanes.
 class LaneSums {

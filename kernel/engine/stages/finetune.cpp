@@ -27,7 +27,7 @@ constexpr Parameter parameters[] = {
     param<&FinetuneOptions::learning_rate>("learning_rate", 1e-3, "AdamW's peak rate").above(0),
     MOIETY_TRAINING_PARAMETERS(FinetuneOptions),
     param<&FinetuneOptions::every_steps>("validation.every_steps", 0, "steps between two validations; 0: only at the end").at_least(0).in("steps"),
-    param<&FinetuneOptions::items>("validation.items", 2000, "validation items, the same for every seed; 0: all").at_least(0).in("items")};
+    param<&FinetuneOptions::items>("validation.items", 1000, "validation items, the same for every seed; 0: all").at_least(0).in("items")};
 
 constexpr Output metrics[] = {metric("loss", "nats", -1, "training loss of a step, an item"), metric("learning_rate", "", 0, "rate of a step"),
                               metric("valid_loss", "nats", -1, "loss of the validation items"),

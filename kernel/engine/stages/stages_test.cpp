@@ -94,7 +94,7 @@ TEST(Pretrain, T42_stopped_after_every_step_it_ends_with_the_same_bits) {
     ASSERT_TRUE(fs::exists(store.work("parts") + "/checkpoint"));
   }
   EXPECT_EQ(stops, 12) << "the last step is followed by a checkpoint, too";
-  EXPECT_EQ(store.file("parts", "model.safetensors"), store.file("whole", "model.safetensors"));
+  EXPECT_EQ(store.digest("parts", "model.safetensors"), store.digest("whole", "model.safetensors"));
   EXPECT_EQ(store.file("parts", "series.jsonl"), store.file("whole", "series.jsonl"));
   EXPECT_EQ(manifest(store, "parts")["results"], manifest(store, "whole")["results"]);
   EXPECT_EQ(manifest(store, "parts")["position"], manifest(store, "whole")["position"]);
@@ -108,8 +108,8 @@ TEST(Pretrain, equal_jobs_give_equal_bytes_and_other_seeds_others) {
   json other = store.pretrain("c");
   other["seeds"]["data"] = 99;
   ASSERT_EQ(run_here(other), 0);
-  EXPECT_EQ(store.file("a", "model.safetensors"), store.file("b", "model.safetensors"));
-  EXPECT_NE(store.file("a", "model.safetensors"), store.file("c", "model.safetensors"));
+  EXPECT_EQ(store.digest("a", "model.safetensors"), store.digest("b", "model.safetensors"));
+  EXPECT_NE(store.digest("a", "model.safetensors"), store.digest("c", "model.safetensors"));
 }
 
 TEST(Pretrain, children_read_on_where_the_parent_stopped) {
@@ -230,8 +230,8 @@ TEST(Finetune, T42_stopped_after_every_step_it_ends_with_the_same_bits) {
     int code = 143;
     for (int i = 0; i < 20 && code == 143; ++i) code = run_here(job, SIGTERM);
     ASSERT_EQ(code, 0);
-    EXPECT_EQ(store.file("parts" + name, "model.safetensors"), store.file("whole" + name, "model.safetensors")) << router;
-    EXPECT_EQ(store.file("parts" + name, "state.safetensors"), store.file("whole" + name, "state.safetensors")) << router;
+    EXPECT_EQ(store.digest("parts" + name, "model.safetensors"), store.digest("whole" + name, "model.safetensors")) << router;
+    EXPECT_EQ(store.digest("parts" + name, "state.safetensors"), store.digest("whole" + name, "state.safetensors")) << router;
     EXPECT_EQ(store.file("parts" + name, "series.jsonl"), store.file("whole" + name, "series.jsonl")) << router;
   }
 }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "kernel/base/text.h"
 #include "kernel/engine/model/model_file.h"
 
 namespace moiety::engine {
@@ -57,7 +58,7 @@ Result<TrainingEnd> train(StageContext& context, const TrainingPlan& plan) {
     context.series.log("loss", step + 1, loss);
     context.series.log("learning_rate", step + 1, rate);
     context.protocol.progress(plan.unit, static_cast<double>(plan.done()), static_cast<double>(plan.total), loss, "train");
-    if (!std::isfinite(loss)) return TrainingEnd{Ending::diverged, fmt::format("the loss was {} in step {} of {}", loss, step + 1, plan.steps)};
+    if (!std::isfinite(loss)) return TrainingEnd{Ending::diverged, fmt::format("the loss was {} in step {} of {}", number(loss), step + 1, plan.steps)};
     const at::Tensor& gradient = parameters.flat_gradient();
     const double norm = gradient_norm(gradient.data_ptr<float>(), gradient.numel());
     if (!std::isfinite(norm)) return TrainingEnd{Ending::diverged, fmt::format("the gradient was not finite in step {} of {}", step + 1, plan.steps)};

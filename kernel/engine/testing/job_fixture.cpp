@@ -1,5 +1,6 @@
 #include "kernel/engine/testing/job_fixture.h"
 
+#include <ATen/Parallel.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include <cerrno>
 #include <stdexcept>
 
+#include "kernel/base/hash.h"
 #include "kernel/engine/testing/tiny_corpus.h"
 #include "kernel/engine/worker/job.h"
 #include "kernel/engine/worker/run.h"
@@ -74,6 +76,10 @@ nlohmann::json TinyStore::evaluate(const std::string& name, const std::string& f
   return job("evaluate", name, from, config);
 }
 
+std::string TinyStore::digest(const std::string& name, const std::string& file_name) const {
+  return sha256_of_file(artifact(name) + "/" + file_name).value_or("no file");
+}
+
 std::string TinyStore::file(const std::string& name, const std::string& file_name) const {
   return read_file(artifact(name) + "/" + file_name).value_or("");
 }
@@ -81,6 +87,7 @@ std::string TinyStore::file(const std::string& name, const std::string& file_nam
 int run_here(const nlohmann::json& json, int stop) {
   const auto job = Job::from_json(json);
   if (!job) throw std::runtime_error(job.error().message);
+  at::set_num_threads(job->threads);
   Protocol protocol(-1);
   const std::atomic<int> flag{stop};
   return run_job(*job, protocol, flag);

@@ -28,7 +28,8 @@ class TinyStore {
   std::string corpus() const { return folder_ / "corpus"; }
   std::string task() const { return folder_ / "task"; }
   std::string path(const std::string& name) const { return folder_ / name; }
-  std::string file(const std::string& name, const std::string& file_name) const;  ///< content of a file of an artifact; "" when there is none
+  std::string file(const std::string& name, const std::string& file_name) const;    ///< content of a file of an artifact; "" when there is none
+  std::string digest(const std::string& name, const std::string& file_name) const;  ///< its SHA-256
 
  private:
   nlohmann::json job(const std::string& verb, const std::string& name, const std::string& from, nlohmann::json config) const;

@@ -113,15 +113,30 @@ Status publish(const Job& job, StageOutcome& outcome, Series& series, double wal
   return status;
 }
 
+/// A worker may have been killed between publishing and saying so.
+std::optional<End> finished_before(const Job& job, const CheckpointFolder& folder) {
+  if (!std::filesystem::exists(job.artifact + "/manifest.json")) return std::nullopt;
+  const auto manifest = read_manifest(job.artifact);
+  if (!manifest) return std::nullopt;
+  End end;
+  end.state = "done";
+  const auto cost = manifest->value("cost", nlohmann::json::object());
+  end.cost.tokens = cost.value("tokens", 0.0);
+  end.cost.flops = cost.value("flops", 0.0);
+  if (auto status = folder.remove(); !status) return from_error(status.error());
+  return end;
+}
+
 End work(const Job& job, Protocol& protocol, const std::atomic<int>& stop, double wall, double cpu) {
   const Verb* verb = find_verb(job.verb);
   if (verb == nullptr) return from_error({ErrorKind::failed, "no verb `" + job.verb + "`", ""});
+  if (auto status = make_folders(job.work); !status) return from_error(status.error());
+  const CheckpointFolder folder(job.work, job.stage);
+  if (auto end = finished_before(job, folder)) return *end;
   ComponentSet components;
   for (const auto& component : job.components)
     if (auto status = components.load(component.file, component.build_id); !status) return from_error(status.error());
-  if (auto status = make_folders(job.work); !status) return from_error(status.error());
 
-  const CheckpointFolder folder(job.work, job.stage);
   auto loaded = folder.load();
   if (!loaded) return from_error(loaded.error());
   if (!loaded->damage.empty())

@@ -85,7 +85,7 @@ TEST(Worker, an_interrupt_writes_a_checkpoint_and_the_next_start_goes_on_to_the_
   }
   WorkerProcess worker(job);
   EXPECT_EQ(worker.finish(), 0) << worker.errors();
-  EXPECT_EQ(store.file("p", "model.safetensors"), store.file("whole", "model.safetensors"));
+  EXPECT_EQ(store.digest("p", "model.safetensors"), store.digest("whole", "model.safetensors"));
   EXPECT_EQ(store.file("p", "series.jsonl"), store.file("whole", "series.jsonl"));
 }
 
@@ -102,7 +102,7 @@ TEST(Worker, a_damaged_checkpoint_is_set_aside_told_and_the_stage_starts_anew) {
   EXPECT_EQ(worker.finish(), 0);
   EXPECT_NE(worker.errors().find("was damaged and set aside"), std::string::npos) << worker.errors();
   EXPECT_TRUE(fs::exists(store.work("p") + "/checkpoint.damaged"));
-  EXPECT_EQ(store.file("p", "model.safetensors"), store.file("whole", "model.safetensors"));
+  EXPECT_EQ(store.digest("p", "model.safetensors"), store.digest("whole", "model.safetensors"));
 }
 
 TEST(Worker, a_series_shorter_than_its_checkpoint_is_a_damaged_checkpoint) {
@@ -132,7 +132,7 @@ TEST(Worker, a_full_disk_is_exit_3_nothing_half_written_and_resumable) {
     EXPECT_TRUE(fs::exists(store.work("p") + "/checkpoint"));
   }
   EXPECT_EQ(run_here(job), 0);
-  EXPECT_EQ(store.file("p", "model.safetensors"), store.file("whole", "model.safetensors"));
+  EXPECT_EQ(store.digest("p", "model.safetensors"), store.digest("whole", "model.safetensors"));
   EXPECT_EQ(store.file("p", "series.jsonl"), store.file("whole", "series.jsonl"));
 }
 
