@@ -36,7 +36,7 @@ int check(const Arguments& arguments) {
   const auto path = registry_path(arguments.value("registry"));
   auto opened = registry::Registry::open(path, registry::OpenMode::create);
   if (!opened) return complain(opened.error());
-  for (const auto& notice : opened->notices()) std::fputs((notice + "\n").c_str(), stderr);
+  for (const auto& notice : opened->notices()) say(notice);
   if (auto status = opened->reap_dead_attempts(); !status) return complain(status.error());
   auto database = registry::Database::open(path, registry::Database::Access::read_only);
   if (!database) return complain(database.error());

@@ -3,11 +3,11 @@
 #define MOIETY_KERNEL_HOST_COMMAND_COMMAND_H_
 
 #include <cstddef>
-#include <cstdio>
 #include <string>
 #include <vector>
 
 #include "kernel/host/command/arguments.h"
+#include "kernel/host/run/print.h"
 
 namespace moiety::host {
 
@@ -28,9 +28,6 @@ const std::vector<Subcommand>& subcommands();
 /// The whole program: finds the subcommand, parses, prints help and errors. `given` is without the program's name.
 int dispatch(const std::vector<std::string>& given);
 
-/// Prints an error as the program does everywhere (message, then what to do), and gives its exit code.
-int complain(const Error& error);
-
 // One function a group of commands (files of this folder).
 std::vector<Subcommand> run_commands();
 std::vector<Subcommand> plan_commands();
@@ -44,9 +41,6 @@ struct RecipeRequest;
 RecipeRequest recipe_request(const Arguments& arguments);
 /// The options that `recipe_request` reads.
 std::vector<OptionSpec> recipe_options();
-
-/// Prints a text on standard output.
-inline void put(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
 }  // namespace moiety::host
 

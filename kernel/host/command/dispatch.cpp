@@ -80,11 +80,6 @@ int unknown_command(const std::vector<std::string>& given) {
 
 }  // namespace
 
-int complain(const Error& error) {
-  std::fputs((error.message + (error.hint.empty() ? "" : "\n  " + error.hint) + "\n").c_str(), stderr);
-  return error.exit_code();
-}
-
 const std::vector<Subcommand>& subcommands() {
   static const auto* all = [] {
     auto* list = new std::vector<Subcommand>;

@@ -33,7 +33,7 @@ Format format_of(const Arguments& arguments) {
 int print(const Arguments& arguments, OpenMode mode, const std::function<Result<std::string>(registry::Registry&)>& text) {
   auto opened = registry::Registry::open(registry_path(arguments.value("registry")), mode);
   if (!opened) return complain(opened.error());
-  for (const auto& notice : opened->notices()) std::fputs((notice + "\n").c_str(), stderr);
+  for (const auto& notice : opened->notices()) say(notice);
   const auto answer = text(*opened);
   if (!answer) return complain(answer.error());
   std::fputs(answer->c_str(), stdout);

@@ -31,7 +31,7 @@ namespace {
 int resolve(const Arguments& arguments) {
   const auto session = open_session(recipe_request(arguments));
   if (!session) return complain(session.error());
-  for (const auto& note : (*session)->notes) std::fputs((note + "\n").c_str(), stderr);
+  for (const auto& note : (*session)->notes) say(note);
   const auto& recipe = (*session)->recipe;
   std::fputs((arguments.has("origin") ? recipe.resolved_origins : recipe.resolved_text).c_str(), stdout);
   return 0;

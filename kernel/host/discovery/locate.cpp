@@ -14,15 +14,9 @@ std::string variable(const char* name) {
   return value != nullptr ? value : "";
 }
 
-std::string absolute(const std::string& path) {
-  std::error_code error;
-  const auto whole = fs::absolute(path, error);
-  return error ? path : whole.lexically_normal().string();
-}
-
 Result<std::string> find_program(const char* environment_name, const char* name) {
   const std::string given = variable(environment_name);
-  const std::string path = absolute(given.empty() ? program_folder() + "/" + name : given);
+  const std::string path = absolute_path(given.empty() ? program_folder() + "/" + name : given);
   std::error_code error;
   if (fs::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0) return path;
   if (!given.empty())
@@ -32,6 +26,12 @@ Result<std::string> find_program(const char* environment_name, const char* name)
 }
 
 }  // namespace
+
+std::string absolute_path(const std::string& path) {
+  std::error_code error;
+  const auto whole = fs::absolute(path, error);
+  return error ? path : whole.lexically_normal().string();
+}
 
 std::string program_folder() {
   std::error_code error;
@@ -45,10 +45,10 @@ Result<std::string> find_data_program() { return find_program("MOIETY_DATA", "mo
 Result<std::string> find_recipes_folder() {
   std::vector<std::string> tried;
   if (const auto given = variable("MOIETY_RECIPES"); !given.empty())
-    tried = {absolute(given)};
+    tried = {absolute_path(given)};
   else
-    tried = {absolute(program_folder() + "/../share/moiety/recipes"),
-             absolute(program_folder() + "/" + MOIETY_RECIPES_FROM_PROGRAM)};
+    tried = {absolute_path(program_folder() + "/../share/moiety/recipes"),
+             absolute_path(program_folder() + "/" + MOIETY_RECIPES_FROM_PROGRAM)};
   std::error_code error;
   std::string text;
   for (const auto& folder : tried) {
@@ -60,23 +60,23 @@ Result<std::string> find_recipes_folder() {
 }
 
 std::vector<std::string> shipped_plugin_folders() {
-  std::vector<std::string> folders = {absolute(program_folder() + "/../lib/moiety")};
-  if (absolute(MOIETY_INSTALLED_PLUGINS) != folders[0]) folders.push_back(absolute(MOIETY_INSTALLED_PLUGINS));
+  std::vector<std::string> folders = {absolute_path(program_folder() + "/../lib/moiety")};
+  if (absolute_path(MOIETY_INSTALLED_PLUGINS) != folders[0]) folders.push_back(absolute_path(MOIETY_INSTALLED_PLUGINS));
   return folders;
 }
 
 std::string registry_path(const std::string& given) {
-  if (!given.empty()) return absolute(given);
+  if (!given.empty()) return absolute_path(given);
   const auto from_environment = variable("MOIETY_DB");
-  return absolute(from_environment.empty() ? "moiety.db" : from_environment);
+  return absolute_path(from_environment.empty() ? "moiety.db" : from_environment);
 }
 
 std::string store_path(const std::string& given) {
-  if (!given.empty()) return absolute(given);
-  if (const auto value = variable("MOIETY_STORE"); !value.empty()) return absolute(value);
-  if (const auto value = variable("XDG_CACHE_HOME"); !value.empty()) return absolute(value + "/moiety");
+  if (!given.empty()) return absolute_path(given);
+  if (const auto value = variable("MOIETY_STORE"); !value.empty()) return absolute_path(value);
+  if (const auto value = variable("XDG_CACHE_HOME"); !value.empty()) return absolute_path(value + "/moiety");
   const auto home = variable("HOME");
-  return absolute((home.empty() ? "." : home) + "/.cache/moiety");
+  return absolute_path((home.empty() ? "." : home) + "/.cache/moiety");
 }
 
 }  // namespace moiety::host

@@ -21,6 +21,9 @@ Result<std::string> find_recipes_folder();
 /// Folders with shipped plugins: next to the executable (../lib/moiety), then the install folder. They may be missing.
 std::vector<std::string> shipped_plugin_folders();
 
+/// Absolute and without `.` and `..`; symbolic links stay as they are.
+std::string absolute_path(const std::string& path);
+
 /// `--registry`, MOIETY_DB, ./moiety.db. Absolute.
 std::string registry_path(const std::string& given);
 /// `--store`, MOIETY_STORE, $XDG_CACHE_HOME/moiety, ~/.cache/moiety. Absolute.

@@ -26,13 +26,6 @@ bool is_plugin_name(const std::string& name) {
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-/// Absolute without following the last link, so that a loop keeps its own name.
-std::string absolute(const std::string& path) {
-  std::error_code error;
-  const auto whole = fs::absolute(path, error);
-  return error ? path : whole.lexically_normal().string();
-}
-
 Candidate look_at(const std::string& path, const std::string& folder, std::pair<dev_t, ino_t>* key) {
   Candidate candidate{{path, 0, 0, 0}, folder, ""};
   struct stat info {};
@@ -74,7 +67,7 @@ Search find_plugin_files(const std::vector<SearchPath>& order) {
     search.candidates.push_back(std::move(candidate));
   };
   for (const auto& entry : order) {
-    SearchedFolder folder{absolute(entry.path), entry.origin, "", 0};
+    SearchedFolder folder{absolute_path(entry.path), entry.origin, "", 0};
     std::error_code error;
     if (is_plugin_name(folder.path) && !fs::is_directory(folder.path, error)) {
       add(folder.path, &folder);

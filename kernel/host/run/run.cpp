@@ -14,19 +14,13 @@
 #include "kernel/host/discovery/locate.h"
 #include "kernel/host/run/dry_pass.h"
 #include "kernel/host/run/interrupts.h"
+#include "kernel/host/run/print.h"
 #include "kernel/host/run/provenance.h"
 #include "kernel/host/run/supervisor.h"
 #include "registry/report.h"
 
 namespace moiety::host {
 namespace {
-
-void say(const std::string& text) { std::fputs((text + "\n").c_str(), stderr); }
-
-int complain(const Error& error) {
-  say(error.message + (error.hint.empty() ? "" : "\n  " + error.hint));
-  return error.exit_code();
-}
 
 int stopped(const RunRequest& request, int signal) {
   say("stopped by " + signal_name(signal) + "; nothing is lost. To go on: " + request.again);

@@ -10,17 +10,17 @@ namespace moiety::host {
 namespace {
 
 namespace fs = std::filesystem;
-const std::string kId(64, 'a');
+const std::string kStored(64, 'a');
 
 class StoreTest : public ::testing::Test {
  protected:
   void put(const std::string& manifest, const std::string& model = "12345") {
-    fs::create_directories(store_.artifact(kId));
-    ASSERT_TRUE(write_file(store_.artifact(kId) + "/manifest.json", manifest));
-    ASSERT_TRUE(write_file(store_.artifact(kId) + "/model.safetensors", model));
+    fs::create_directories(store_.artifact(kStored));
+    ASSERT_TRUE(write_file(store_.artifact(kStored) + "/manifest.json", manifest));
+    ASSERT_TRUE(write_file(store_.artifact(kStored) + "/model.safetensors", model));
   }
   std::string manifest(int bytes = 5) {
-    return R"({"stage":")" + kId + R"(","files":{"model.safetensors":{"bytes":)" + std::to_string(bytes) + "}}}";
+    return R"({"stage":")" + kStored + R"(","files":{"model.safetensors":{"bytes":)" + std::to_string(bytes) + "}}}";
   }
 
   TemporaryFolder folder_;
@@ -28,58 +28,58 @@ class StoreTest : public ::testing::Test {
 };
 
 TEST_F(StoreTest, an_artifact_is_absent_whole_or_damaged) {
-  EXPECT_EQ(store_.look_up(kId).state, StoredStage::State::absent);
+  EXPECT_EQ(store_.look_up(kStored).state, StoredStage::State::absent);
   put(manifest());
-  EXPECT_EQ(store_.look_up(kId).state, StoredStage::State::whole);
+  EXPECT_EQ(store_.look_up(kStored).state, StoredStage::State::whole);
   put(manifest(), "1234");
-  EXPECT_EQ(store_.look_up(kId).state, StoredStage::State::damaged);
-  EXPECT_EQ(store_.look_up(kId).problem, "model.safetensors has 4 bytes instead of 5");
-  fs::remove(store_.artifact(kId) + "/model.safetensors");
-  EXPECT_EQ(store_.look_up(kId).problem, "model.safetensors is missing");
+  EXPECT_EQ(store_.look_up(kStored).state, StoredStage::State::damaged);
+  EXPECT_EQ(store_.look_up(kStored).problem, "model.safetensors has 4 bytes instead of 5");
+  fs::remove(store_.artifact(kStored) + "/model.safetensors");
+  EXPECT_EQ(store_.look_up(kStored).problem, "model.safetensors is missing");
   for (const char* text : {"", "{", "[]", R"({"stage":"other"})", R"({"stage":5})"}) {
     put(text);
-    EXPECT_EQ(store_.look_up(kId).state, StoredStage::State::damaged) << text;
+    EXPECT_EQ(store_.look_up(kStored).state, StoredStage::State::damaged) << text;
   }
 }
 
 TEST_F(StoreTest, a_manifest_cannot_lead_out_of_its_artifact) {
-  put(R"({"stage":")" + kId + R"(","files":{"../../../etc/passwd":{"bytes":1}}})");
-  EXPECT_EQ(store_.look_up(kId).problem, "manifest.json lists a file outside: ../../../etc/passwd");
+  put(R"({"stage":")" + kStored + R"(","files":{"../../../etc/passwd":{"bytes":1}}})");
+  EXPECT_EQ(store_.look_up(kStored).problem, "manifest.json lists a file outside: ../../../etc/passwd");
 }
 
 TEST_F(StoreTest, a_damaged_artifact_is_set_aside_and_kept) {
   put("{");
-  const auto aside = store_.set_aside(kId);
+  const auto aside = store_.set_aside(kStored);
   ASSERT_TRUE(aside);
-  EXPECT_EQ(store_.look_up(kId).state, StoredStage::State::absent);
+  EXPECT_EQ(store_.look_up(kStored).state, StoredStage::State::absent);
   EXPECT_TRUE(fs::exists(*aside + "/model.safetensors"));
 }
 
 TEST_F(StoreTest, a_lock_is_held_by_one) {
-  ASSERT_TRUE(store_.prepare_work(kId));
-  auto first = store_.lock(kId);
+  ASSERT_TRUE(store_.prepare_work(kStored));
+  auto first = store_.lock(kStored);
   ASSERT_TRUE(first && *first);
-  auto second = store_.lock(kId);
+  auto second = store_.lock(kStored);
   ASSERT_TRUE(second);
   EXPECT_FALSE(*second);
   (*first)->reset();
-  second = store_.lock(kId);
+  second = store_.lock(kStored);
   ASSERT_TRUE(second && *second);
 }
 
 TEST_F(StoreTest, logs_are_numbered_by_attempt) {
-  ASSERT_TRUE(store_.prepare_work(kId));
-  EXPECT_EQ(store_.next_log(kId), store_.work(kId) + "/attempt-1.log");
-  ASSERT_TRUE(write_file(store_.work(kId) + "/attempt-1.log", ""));
-  EXPECT_EQ(store_.next_log(kId), store_.work(kId) + "/attempt-2.log");
-  EXPECT_FALSE(store_.has_checkpoint(kId));
-  fs::create_directories(store_.work(kId) + "/checkpoint");
-  EXPECT_TRUE(store_.has_checkpoint(kId));
+  ASSERT_TRUE(store_.prepare_work(kStored));
+  EXPECT_EQ(store_.next_log(kStored), store_.work(kStored) + "/attempt-1.log");
+  ASSERT_TRUE(write_file(store_.work(kStored) + "/attempt-1.log", ""));
+  EXPECT_EQ(store_.next_log(kStored), store_.work(kStored) + "/attempt-2.log");
+  EXPECT_FALSE(store_.has_checkpoint(kStored));
+  fs::create_directories(store_.work(kStored) + "/checkpoint");
+  EXPECT_TRUE(store_.has_checkpoint(kStored));
 }
 
 TEST_F(StoreTest, a_store_that_cannot_be_written_is_an_environment_error) {
   ASSERT_TRUE(write_file(folder_ / "work", "a file in the way"));
-  const auto status = store_.prepare_work(kId);
+  const auto status = store_.prepare_work(kStored);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().kind, ErrorKind::environment);
 }
