@@ -57,8 +57,8 @@ Result<Checkpoint> read(const std::string& folder, const std::string& stage) {
 
 }  // namespace
 
-Status CheckpointFolder::save(std::int64_t step, std::int64_t series_bytes, const NamedTensors& model, const NamedTensors& moments,
-                              const NamedTensors& state) const {
+Status CheckpointFolder::save(std::int64_t step, std::int64_t series_bytes, const NamedTensors& model,
+                              const NamedTensors& moments, const NamedTensors& state) const {
   const std::string target = work_ + "/checkpoint", fresh = work_ + "/checkpoint.new", old = work_ + "/checkpoint.old";
   if (auto status = remove_folder(fresh); !status) return status;
   const auto write = [&]() -> Status {
@@ -70,7 +70,8 @@ Status CheckpointFolder::save(std::int64_t step, std::int64_t series_bytes, cons
       if (auto status = write_file(fresh + "/" + file_names[i], bytes); !status) return status;
       files[file_names[i]] = {{"sha256", sha256(bytes)}, {"bytes", bytes.size()}};
     }
-    const nlohmann::json json = {{"format", 1}, {"stage", stage_}, {"step", step}, {"series_bytes", series_bytes}, {"files", files}};
+    const nlohmann::json json = {
+        {"format", 1}, {"stage", stage_}, {"step", step}, {"series_bytes", series_bytes}, {"files", files}};
     return write_file(fresh + "/checkpoint.json", json.dump(1));
   };
   if (auto status = write(); !status) {

@@ -25,7 +25,8 @@ class CheckpointFolder {
   CheckpointFolder(std::string work, std::string stage) : work_(std::move(work)), stage_(std::move(stage)) {}
 
   /// Writes a new one beside the old, then puts it in the old one's place. On failure (disk full) the old one is still there.
-  Status save(std::int64_t step, std::int64_t series_bytes, const NamedTensors& model, const NamedTensors& moments, const NamedTensors& state) const;
+  Status save(std::int64_t step, std::int64_t series_bytes, const NamedTensors& model, const NamedTensors& moments,
+              const NamedTensors& state) const;
 
   struct Loaded {
     std::optional<Checkpoint> checkpoint;

@@ -16,7 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 Status save(const CheckpointFolder& folder, std::int64_t step) {
-  return folder.save(step, 10 * step, {{"w", at::full({3}, static_cast<double>(step))}}, {{"first", at::ones({3})}, {"second", at::ones({3})}}, {});
+  return folder.save(step, 10 * step, {{"w", at::full({3}, static_cast<double>(step))}},
+                     {{"first", at::ones({3})}, {"second", at::ones({3})}}, {});
 }
 
 TEST(Checkpoint, the_newest_one_is_read) {
@@ -52,8 +53,10 @@ TEST(Checkpoint, a_damaged_one_is_set_aside_whatever_is_damaged) {
       const CheckpointFolder folder(work.path(), "stage");
       ASSERT_TRUE(save(folder, 1));
       std::string bytes = *read_file(work / "checkpoint/" + name);
-      if (truncated) bytes.resize(bytes.size() / 2);
-      else bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 0x40);
+      if (truncated)
+        bytes.resize(bytes.size() / 2);
+      else
+        bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 0x40);
       ASSERT_TRUE(write_file(work / "checkpoint/" + name, bytes));
       const auto loaded = folder.load();
       ASSERT_TRUE(loaded) << loaded.error().message;
@@ -118,7 +121,8 @@ TEST(Series, a_resumed_one_is_cut_and_what_is_left_is_sent_again) {
     (*series)->log("loss", 2, 4.25);
     ASSERT_TRUE((*series)->flush());
   }
-  EXPECT_EQ(*read_file(folder / "series.jsonl"), series_line({"loss", {}, 1, 5.5}) + "\n" + series_line({"loss", {}, 2, 4.25}) + "\n");
+  EXPECT_EQ(*read_file(folder / "series.jsonl"),
+            series_line({"loss", {}, 1, 5.5}) + "\n" + series_line({"loss", {}, 2, 4.25}) + "\n");
   EXPECT_FALSE(Series::open(folder / "series.jsonl", 100000, std::make_unique<Recorder>(rows)));
 }
 

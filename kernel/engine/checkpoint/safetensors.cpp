@@ -54,12 +54,14 @@ std::optional<nlohmann::json> parse_unique(std::string_view text) {
 
 /// What one entry of the header says, or why it cannot be.
 std::string read_entry(const nlohmann::json& entry, Found& found) {
-  if (!entry.is_object() || entry.size() != 3 || !entry.contains("dtype") || !entry.contains("shape") || !entry.contains("data_offsets"))
+  if (!entry.is_object() || entry.size() != 3 || !entry.contains("dtype") || !entry.contains("shape") ||
+      !entry.contains("data_offsets"))
     return "must have dtype, shape and data_offsets, nothing else";
   const auto& type = entry["dtype"];
   const auto& shape = entry["shape"];
   const auto& offsets = entry["data_offsets"];
-  const auto known = std::find_if(std::begin(type_names), std::end(type_names), [&](const TypeName& t) { return type == t.name; });
+  const auto known =
+      std::find_if(std::begin(type_names), std::end(type_names), [&](const TypeName& t) { return type == t.name; });
   if (known == std::end(type_names)) return "has a type this program does not know";
   found.type = known->type;
   std::uint64_t size = c10::elementSize(found.type);
@@ -67,12 +69,14 @@ std::string read_entry(const nlohmann::json& entry, Found& found) {
   for (const auto& side : shape) {
     if (!side.is_number_unsigned()) return "has a shape that is no list of sizes";
     const auto n = side.get<std::uint64_t>();
-    if (n > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) || (n != 0 && size > std::numeric_limits<std::int64_t>::max() / n))
+    if (n > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) ||
+        (n != 0 && size > std::numeric_limits<std::int64_t>::max() / n))
       return "has a size that overflows";
     size *= n;
     found.shape.push_back(static_cast<std::int64_t>(n));
   }
-  if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned()) return "has no offsets";
+  if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned())
+    return "has no offsets";
   found.begin = offsets[0].get<std::uint64_t>();
   found.end = offsets[1].get<std::uint64_t>();
   if (found.end < found.begin || found.end - found.begin != size) return "has offsets that do not fit its shape";
@@ -85,9 +89,11 @@ std::string safetensors_bytes(const NamedTensors& tensors) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   std::uint64_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
-    if (header.contains(name) || name == "__metadata__") throw std::invalid_argument("tensor " + name + " cannot be stored under this name");
+    if (header.contains(name) || name == "__metadata__")
+      throw std::invalid_argument("tensor " + name + " cannot be stored under this name");
     const std::uint64_t bytes = static_cast<std::uint64_t>(tensor.numel()) * tensor.element_size();
-    header[name] = {{"dtype", name_of(tensor.scalar_type())}, {"shape", tensor.sizes().vec()}, {"data_offsets", {offset, offset + bytes}}};
+    header[name] = {
+        {"dtype", name_of(tensor.scalar_type())}, {"shape", tensor.sizes().vec()}, {"data_offsets", {offset, offset + bytes}}};
     offset += bytes;
   }
   std::string text = header.dump();
@@ -125,7 +131,8 @@ Result<TensorMap> parse_safetensors(std::string_view bytes, const std::string& w
     if (const std::string why = read_entry(entry, one); !why.empty()) return damaged("tensor " + name.substr(0, 100) + " " + why);
     found.push_back(std::move(one));
   }
-  std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name); });
+  std::sort(found.begin(), found.end(),
+            [](const Found& a, const Found& b) { return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name); });
   std::uint64_t end = 0;
   for (const auto& one : found) {
     if (one.begin != end) return damaged("tensor " + one.name.substr(0, 100) + " does not begin where the one before it ends");
@@ -143,7 +150,9 @@ Result<TensorMap> parse_safetensors(std::string_view bytes, const std::string& w
   return tensors;
 }
 
-Status write_safetensors(const std::string& path, const NamedTensors& tensors) { return write_file(path, safetensors_bytes(tensors)); }
+Status write_safetensors(const std::string& path, const NamedTensors& tensors) {
+  return write_file(path, safetensors_bytes(tensors));
+}
 
 Result<TensorMap> read_safetensors(const std::string& path) {
   const auto bytes = read_file(path);

@@ -22,8 +22,9 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 /// The whole file. Equal tensors give equal bytes.
 std::string safetensors_bytes(const NamedTensors& tensors);
 
-/// Refuses: a header over 100 MB or over the file, JSON that is not one, duplicate names, unknown types, sizes that overflow, offsets that
-/// are out of range or order, overlap or leave a gap, bytes that belong to no tensor. `what` names the file in errors.
+/// Refuses: a header over 100 MB or over the file, JSON that is not one, duplicate names, unknown types, sizes that overflow,
+/// offsets that are out of range or order, overlap or leave a gap, bytes that belong to no tensor. `what` names the file in
+/// errors.
 Result<TensorMap> parse_safetensors(std::string_view bytes, const std::string& what);
 
 Status write_safetensors(const std::string& path, const NamedTensors& tensors);

@@ -21,7 +21,11 @@ std::string file_of(const std::string& header, const std::string& data = {}) {
 }
 
 NamedTensors some_tensors() {
-  return {{"b", testing::normal({3, 4}, 1)}, {"a", testing::normal({2}, 2, at::kDouble)}, {"n", testing::indices({5}, 100, 3)}, {"empty", at::empty({0, 3})}, {"one", at::scalar_tensor(2.5F)}};
+  return {{"b", testing::normal({3, 4}, 1)},
+          {"a", testing::normal({2}, 2, at::kDouble)},
+          {"n", testing::indices({5}, 100, 3)},
+          {"empty", at::empty({0, 3})},
+          {"one", at::scalar_tensor(2.5F)}};
 }
 
 TEST(Safetensors, what_is_written_is_read) {
@@ -37,7 +41,8 @@ TEST(Safetensors, what_is_written_is_read) {
 }
 
 TEST(Safetensors, other_programs_metadata_is_passed_over) {
-  EXPECT_TRUE(parse_safetensors(file_of(R"({"__metadata__":{"format":"pt"},"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "abcd"), "test"));
+  EXPECT_TRUE(parse_safetensors(
+      file_of(R"({"__metadata__":{"format":"pt"},"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "abcd"), "test"));
 }
 
 TEST(Safetensors, damaged_files_are_refused) {
@@ -59,8 +64,9 @@ TEST(Safetensors, damaged_files_are_refused) {
   refused(file_of("{" + x + "}", data + "a"), "belong to no tensor");
   refused(file_of("{" + x + "}", "aaa"), "past the end");
   refused(file_of(R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", data + data), "does not begin");
-  refused(file_of("{" + x + R"(,"y":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", data), "does not begin");                 // overlap
-  refused(file_of("{" + x + R"(,"y":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})", data + data + data), "does not begin");   // gap
+  refused(file_of("{" + x + R"(,"y":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", data), "does not begin");  // overlap
+  refused(file_of("{" + x + R"(,"y":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})", data + data + data),
+          "does not begin");  // gap
   refused(file_of(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", data), "do not fit its shape");
   refused(file_of(R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", data), "do not fit its shape");
   refused(file_of(R"({"x":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", data), "no list of sizes");
@@ -82,10 +88,18 @@ TEST(Safetensors, random_changes_never_do_harm) {
     for (std::int64_t changes = 1 + random.below(4); changes > 0 && !bytes.empty(); --changes) {
       const auto at = static_cast<std::size_t>(random.below(static_cast<std::int64_t>(std::min<std::size_t>(bytes.size(), 420))));
       switch (random.below(4)) {
-        case 0: bytes[at] = static_cast<char>(random.below(256)); break;
-        case 1: bytes.erase(at, static_cast<std::size_t>(1 + random.below(8))); break;
-        case 2: bytes.insert(at, 1, static_cast<char>(random.below(256))); break;
-        default: bytes[at] = "0123456789{}[]\","[random.below(16)]; break;
+        case 0:
+          bytes[at] = static_cast<char>(random.below(256));
+          break;
+        case 1:
+          bytes.erase(at, static_cast<std::size_t>(1 + random.below(8)));
+          break;
+        case 2:
+          bytes.insert(at, 1, static_cast<char>(random.below(256)));
+          break;
+        default:
+          bytes[at] = "0123456789{}[]\","[random.below(16)];
+          break;
       }
     }
     const auto read = parse_safetensors(bytes, "test");

@@ -18,7 +18,8 @@ namespace {
 
 Status system_failure(const std::string& path, int error) {
   const bool full = error == ENOSPC || error == EFBIG || error == EDQUOT;
-  return fail(ErrorKind::environment, "cannot write " + path + ": " + (full ? "the disk is full" : std::generic_category().message(error)),
+  return fail(ErrorKind::environment,
+              "cannot write " + path + ": " + (full ? "the disk is full" : std::generic_category().message(error)),
               full ? "free some space, then run the same command again" : "");
 }
 
@@ -27,8 +28,10 @@ Status system_failure(const std::string& path, int error) {
 std::string series_line(const registry::MetricRow& row) {
   nlohmann::ordered_json json = {{"name", row.name}, {"labels", nlohmann::json::object()}, {"step", row.step}};
   for (const auto& [axis, label] : row.labels) json["labels"][axis] = label;
-  if (std::isfinite(row.value)) json["value"] = row.value;
-  else json["value"] = number(row.value);
+  if (std::isfinite(row.value))
+    json["value"] = row.value;
+  else
+    json["value"] = number(row.value);
   return json.dump();
 }
 
@@ -40,18 +43,24 @@ Result<registry::MetricRow> parse_series_line(const std::string& line) {
     row.labels = json.at("labels").get<registry::Labels>();
     row.step = json.at("step").get<std::int64_t>();
     const auto& value = json.at("value");
-    if (value.is_number()) row.value = value.get<double>();
-    else if (value == "nan") row.value = std::numeric_limits<double>::quiet_NaN();
-    else if (value == "inf") row.value = std::numeric_limits<double>::infinity();
-    else if (value == "-inf") row.value = -std::numeric_limits<double>::infinity();
-    else return fail(ErrorKind::failed, "a row of the series has no value");
+    if (value.is_number())
+      row.value = value.get<double>();
+    else if (value == "nan")
+      row.value = std::numeric_limits<double>::quiet_NaN();
+    else if (value == "inf")
+      row.value = std::numeric_limits<double>::infinity();
+    else if (value == "-inf")
+      row.value = -std::numeric_limits<double>::infinity();
+    else
+      return fail(ErrorKind::failed, "a row of the series has no value");
   } catch (const nlohmann::json::exception&) {
     return fail(ErrorKind::failed, "a row of the series is damaged");
   }
   return row;
 }
 
-Result<std::unique_ptr<Series>> Series::open(const std::string& path, std::int64_t keep, std::unique_ptr<registry::MetricWriter> writer) {
+Result<std::unique_ptr<Series>> Series::open(const std::string& path, std::int64_t keep,
+                                             std::unique_ptr<registry::MetricWriter> writer) {
   std::unique_ptr<Series> series(new Series);
   series->path_ = path;
   series->writer_ = std::move(writer);
@@ -60,7 +69,8 @@ Result<std::unique_ptr<Series>> Series::open(const std::string& path, std::int64
   if (keep > 0) {
     const auto content = read_file(path);
     if (!content) return pass(content);
-    if (static_cast<std::int64_t>(content->size()) < keep) return fail(ErrorKind::failed, path + " is shorter than the checkpoint says");
+    if (static_cast<std::int64_t>(content->size()) < keep)
+      return fail(ErrorKind::failed, path + " is shorter than the checkpoint says");
     const std::string kept = content->substr(0, static_cast<std::size_t>(keep));
     for (const auto& line : split(kept, '\n')) {
       if (line.empty()) continue;

@@ -18,13 +18,16 @@ Result<registry::MetricRow> parse_series_line(const std::string& line);
 class Series {
  public:
   /// Cuts the file at `keep` bytes and sends the rows before that to `writer` again. A file shorter than `keep` is an error.
-  static Result<std::unique_ptr<Series>> open(const std::string& path, std::int64_t keep, std::unique_ptr<registry::MetricWriter> writer);
+  static Result<std::unique_ptr<Series>> open(const std::string& path, std::int64_t keep,
+                                              std::unique_ptr<registry::MetricWriter> writer);
   ~Series();
   Series(const Series&) = delete;
   Series& operator=(const Series&) = delete;
 
   void log(const registry::MetricRow& row);
-  void log(const std::string& name, std::int64_t step, double value, registry::Labels labels = {}) { log({name, std::move(labels), step, value}); }
+  void log(const std::string& name, std::int64_t step, double value, registry::Labels labels = {}) {
+    log({name, std::move(labels), step, value});
+  }
   /// Returns when all rows so far are on the disk and committed in the registry.
   Status flush();
   std::int64_t bytes() const { return bytes_; }  ///< of the file once flushed

@@ -19,8 +19,12 @@ at::Tensor tensor_of(const T* values, std::size_t count, at::ScalarType type) {
 void StateWriter::operator()(std::string_view name, at::Tensor& value) {
   if (value.defined()) tensors_.emplace_back(name, value.detach().clone());
 }
-void StateWriter::operator()(std::string_view name, std::int64_t& value) { tensors_.emplace_back(name, tensor_of(&value, 1, at::kLong)); }
-void StateWriter::operator()(std::string_view name, double& value) { tensors_.emplace_back(name, tensor_of(&value, 1, at::kDouble)); }
+void StateWriter::operator()(std::string_view name, std::int64_t& value) {
+  tensors_.emplace_back(name, tensor_of(&value, 1, at::kLong));
+}
+void StateWriter::operator()(std::string_view name, double& value) {
+  tensors_.emplace_back(name, tensor_of(&value, 1, at::kDouble));
+}
 void StateWriter::operator()(std::string_view name, std::vector<std::int64_t>& value) {
   tensors_.emplace_back(name, tensor_of(value.data(), value.size(), at::kLong));
 }
@@ -31,7 +35,8 @@ void StateWriter::operator()(std::string_view name, std::vector<double>& value) 
 at::Tensor StateReader::list(std::string_view name, at::ScalarType type) const {
   const auto found = tensors_.find(std::string(name));
   if (found == tensors_.end()) throw std::runtime_error("the state has no " + std::string(name));
-  if (found->second.scalar_type() != type || found->second.dim() != 1) throw std::runtime_error("the state's " + std::string(name) + " is of another type");
+  if (found->second.scalar_type() != type || found->second.dim() != 1)
+    throw std::runtime_error("the state's " + std::string(name) + " is of another type");
   return found->second;
 }
 

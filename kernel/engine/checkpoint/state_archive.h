@@ -48,7 +48,9 @@ class PrefixedArchive final : public Archive {
   void operator()(std::string_view name, at::Tensor& value) override { inner_(prefix_ + std::string(name), value); }
   void operator()(std::string_view name, std::int64_t& value) override { inner_(prefix_ + std::string(name), value); }
   void operator()(std::string_view name, double& value) override { inner_(prefix_ + std::string(name), value); }
-  void operator()(std::string_view name, std::vector<std::int64_t>& value) override { inner_(prefix_ + std::string(name), value); }
+  void operator()(std::string_view name, std::vector<std::int64_t>& value) override {
+    inner_(prefix_ + std::string(name), value);
+  }
   void operator()(std::string_view name, std::vector<double>& value) override { inner_(prefix_ + std::string(name), value); }
 
  private:

@@ -16,7 +16,8 @@ Result<CorpusFacts> CorpusFacts::read(const std::string& path) {
   facts.path = path;
   try {
     const auto json = nlohmann::json::parse(*text);
-    if (json.at("format").get<int>() != 1) return fail(ErrorKind::environment, path + "/corpus.json has a format this program does not know");
+    if (json.at("format").get<int>() != 1)
+      return fail(ErrorKind::environment, path + "/corpus.json has a format this program does not know");
     facts.hash = json.at("hash").get<std::string>();
     facts.vocabulary = json.at("vocabulary").get<std::int64_t>();
     for (const auto& domain : json.at("domains")) {
@@ -27,7 +28,8 @@ Result<CorpusFacts> CorpusFacts::read(const std::string& path) {
         return fail(ErrorKind::environment, path + "/corpus.json is damaged: a domain's name is no file name");
     }
   } catch (const nlohmann::json::exception& error) {
-    return fail(ErrorKind::environment, path + "/corpus.json is damaged: " + error.what(), "prepare the corpus again: moiety corpus prepare");
+    return fail(ErrorKind::environment, path + "/corpus.json is damaged: " + error.what(),
+                "prepare the corpus again: moiety corpus prepare");
   }
   if (facts.domains.empty() || facts.vocabulary < 1 || facts.vocabulary > 65536)
     return fail(ErrorKind::environment, path + "/corpus.json has no domain, or an impossible vocabulary");
@@ -42,7 +44,8 @@ Result<TokenStreams> TokenStreams::open(const CorpusFacts& facts, const char* sp
     if (!numbers) return pass(numbers);
     const std::uint16_t* end = numbers->data() + numbers->size();
     if (std::any_of(numbers->data(), end, [&](std::uint16_t token) { return token >= facts.vocabulary; }))
-      return fail(ErrorKind::environment, path + " is damaged: a token is outside the vocabulary", "prepare the corpus again: moiety corpus prepare");
+      return fail(ErrorKind::environment, path + " is damaged: a token is outside the vocabulary",
+                  "prepare the corpus again: moiety corpus prepare");
     streams.streams_.push_back(std::move(*numbers));
   }
   return streams;
@@ -52,7 +55,8 @@ std::int64_t TokenStreams::windows(std::int64_t domain, std::int64_t context) co
   return std::max<std::int64_t>(0, (tokens(domain) - 1) / context);
 }
 
-void TokenStreams::window(std::int64_t domain, std::int64_t index, std::int64_t context, std::int64_t* tokens, std::int64_t* targets) const {
+void TokenStreams::window(std::int64_t domain, std::int64_t index, std::int64_t context, std::int64_t* tokens,
+                          std::int64_t* targets) const {
   const std::uint16_t* from = streams_[static_cast<std::size_t>(domain)].data() + index * context;
   std::copy(from, from + context, tokens);
   std::copy(from + 1, from + context + 1, targets);

@@ -22,8 +22,8 @@ struct CorpusFacts {
   static Result<CorpusFacts> read(const std::string& path);
 };
 
-/// The streams of one split, a domain each. A window is `context` tokens with the tokens that follow them as targets; windows do not
-/// overlap but for that one token, and never leave their stream.
+/// The streams of one split, a domain each. A window is `context` tokens with the tokens that follow them as targets; windows do
+/// not overlap but for that one token, and never leave their stream.
 class TokenStreams {
  public:
   std::int64_t domains() const { return static_cast<std::int64_t>(streams_.size()); }

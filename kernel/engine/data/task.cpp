@@ -15,15 +15,18 @@ Result<TaskFacts> TaskFacts::read(const std::string& path) {
   facts.path = path;
   try {
     const auto json = nlohmann::json::parse(*text);
-    if (json.at("format").get<int>() != 1) return fail(ErrorKind::environment, path + "/task.json has a format this program does not know");
-    if (json.at("kind").get<std::string>() != "classification") return fail(ErrorKind::failed, path + " is not a classification task");
+    if (json.at("format").get<int>() != 1)
+      return fail(ErrorKind::environment, path + "/task.json has a format this program does not know");
+    if (json.at("kind").get<std::string>() != "classification")
+      return fail(ErrorKind::failed, path + " is not a classification task");
     facts.hash = json.at("hash").get<std::string>();
     facts.vocabulary = json.at("vocabulary").get<std::int64_t>();
     facts.classes = json.at("classes").get<std::vector<std::string>>();
     facts.train_items = json.at("splits").at("train").at("items").get<std::int64_t>();
     facts.train_tokens = json.at("splits").at("train").at("tokens").get<std::int64_t>();
   } catch (const nlohmann::json::exception& error) {
-    return fail(ErrorKind::environment, path + "/task.json is damaged: " + error.what(), "prepare the task again: moiety corpus prepare");
+    return fail(ErrorKind::environment, path + "/task.json is damaged: " + error.what(),
+                "prepare the task again: moiety corpus prepare");
   }
   if (facts.classes.size() < 2) return fail(ErrorKind::environment, path + "/task.json has fewer than two classes");
   return facts;
@@ -38,14 +41,16 @@ Result<Items> Items::open(const TaskFacts& facts, const char* split) {
   auto labels = MappedNumbers<std::int32_t>::open(base + ".labels.i32");
   if (!labels) return pass(labels);
   const auto damaged = [&](const char* what) {
-    return fail(ErrorKind::environment, fmt::format("{}.* is damaged: {}", base, what), "prepare the task again: moiety corpus prepare");
+    return fail(ErrorKind::environment, fmt::format("{}.* is damaged: {}", base, what),
+                "prepare the task again: moiety corpus prepare");
   };
   if (offsets->size() != labels->size() + 1) return damaged("offsets and labels do not belong together");
   for (std::int64_t i = 0; i < labels->size(); ++i) {
     if ((*offsets)[i] >= (*offsets)[i + 1]) return damaged("an item is empty");
     if ((*labels)[i] < 0 || (*labels)[i] >= facts.class_count()) return damaged("a label names no class");
   }
-  if ((*offsets)[0] != 0 || (*offsets)[labels->size()] != static_cast<std::uint64_t>(tokens->size())) return damaged("offsets and tokens do not belong together");
+  if ((*offsets)[0] != 0 || (*offsets)[labels->size()] != static_cast<std::uint64_t>(tokens->size()))
+    return damaged("offsets and tokens do not belong together");
   for (std::int64_t i = 0; i < tokens->size(); ++i)
     if ((*tokens)[i] >= facts.vocabulary) return damaged("a token is outside the vocabulary");
   Items items;

@@ -36,7 +36,8 @@ Result<MappedNumbers<T>> MappedNumbers<T>::open(const std::string& path) {
 }
 
 template <class T>
-MappedNumbers<T>::MappedNumbers(MappedNumbers&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+MappedNumbers<T>::MappedNumbers(MappedNumbers&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 
 template <class T>
 MappedNumbers<T>& MappedNumbers<T>::operator=(MappedNumbers&& other) noexcept {

@@ -51,7 +51,9 @@ struct Geometry {
   std::int64_t heads, head_width, query_stride, kv_stride;
   bool last_only;
 
-  std::int64_t queries(const Spans& spans, std::int64_t i) const { return last_only ? std::min<std::int64_t>(1, spans.length(i)) : spans.length(i); }
+  std::int64_t queries(const Spans& spans, std::int64_t i) const {
+    return last_only ? std::min<std::int64_t>(1, spans.length(i)) : spans.length(i);
+  }
   std::int64_t first_query(const Spans& spans, std::int64_t i) const { return last_only ? i : spans.begin(i); }
   float scale() const { return 1.0F / std::sqrt(static_cast<float>(head_width)); }
   /// Where the probabilities of (sequence i, head 0) begin, and their number at the end.
@@ -99,7 +101,8 @@ void run(const Geometry& g, const Spans& spans, Parts<const float> from, float* 
 }
 
 /// `to` is overwritten everywhere but where no sequence stands.
-void run_backward(const Geometry& g, const Spans& spans, Parts<const float> from, const float* kept, const float* d_out, Parts<float> to) {
+void run_backward(const Geometry& g, const Spans& spans, Parts<const float> from, const float* kept, const float* d_out,
+                  Parts<float> to) {
   const auto offsets = g.offsets(spans);
   std::int64_t longest = 0;
   for (std::int64_t i = 0; i < spans.count(); ++i) longest = std::max(longest, spans.length(i));
@@ -111,26 +114,30 @@ void run_backward(const Geometry& g, const Spans& spans, Parts<const float> from
     float* gradient = scratch.data() + lane * size;
     // From the last block on: it sees every key, so its products write where the others add.
     for (std::int64_t r0 = (nq - 1) / block * block; r0 >= 0 && nq > 0; r0 -= block) {
-      const std::int64_t rows = std::min(block, nq - r0), seen = nk - nq + r0 + rows, at_q = (q0 + r0) * g.query_stride + head * c;
+      const std::int64_t rows = std::min(block, nq - r0), seen = nk - nq + r0 + rows,
+                         at_q = (q0 + r0) * g.query_stride + head * c;
       const float keep = r0 + rows == nq ? 0.0F : 1.0F;
       const float* p = kept + offsets[static_cast<std::size_t>(i)] + (head * nq + r0) * nk;
       const float* d = d_out + (q0 + r0) * width + head * c;
       product(Form::plain, Form::transposed, rows, seen, c, {d, width}, {from.v + at_kv, g.kv_stride}, {gradient, nk});
       product(Form::transposed, Form::plain, seen, c, rows, {p, nk}, {d, width}, {to.v + at_kv, g.kv_stride}, keep);
       for (std::int64_t r = 0; r < rows; ++r) softmax_row_backward(p + r * nk, gradient + r * nk, seen);
-      product(Form::plain, Form::plain, rows, c, seen, {gradient, nk}, {from.k + at_kv, g.kv_stride}, {to.q + at_q, g.query_stride}, 0, g.scale());
-      product(Form::transposed, Form::plain, seen, c, rows, {gradient, nk}, {from.q + at_q, g.query_stride}, {to.k + at_kv, g.kv_stride}, keep,
-              g.scale());
+      product(Form::plain, Form::plain, rows, c, seen, {gradient, nk}, {from.k + at_kv, g.kv_stride},
+              {to.q + at_q, g.query_stride}, 0, g.scale());
+      product(Form::transposed, Form::plain, seen, c, rows, {gradient, nk}, {from.q + at_q, g.query_stride},
+              {to.k + at_kv, g.kv_stride}, keep, g.scale());
     }
   });
 }
 
 class FullNode : public Function<FullNode> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& qkv, const std::shared_ptr<const Spans>& spans, std::int64_t heads) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& qkv, const std::shared_ptr<const Spans>& spans,
+                            std::int64_t heads) {
     const std::int64_t width = qkv.size(1) / 3;
     const Geometry g{heads, width / heads, 3 * width, 3 * width, false};
-    const at::Tensor out = at::empty({qkv.size(0), width}, qkv.options()), kept = at::empty({g.offsets(*spans).back()}, qkv.options());
+    const at::Tensor out = at::empty({qkv.size(0), width}, qkv.options()),
+                     kept = at::empty({g.offsets(*spans).back()}, qkv.options());
     const float* p = qkv.data_ptr<float>();
     run(g, *spans, {p, p + width, p + 2 * width}, out.data_ptr<float>(), kept.data_ptr<float>());
     context->save_for_backward({qkv, kept});
@@ -147,16 +154,16 @@ class FullNode : public Function<FullNode> {
     at::Tensor out = at::empty_like(qkv);
     const float* p = qkv.data_ptr<float>();
     float* o = out.data_ptr<float>();
-    run_backward({heads, width / heads, 3 * width, 3 * width, false}, spans, {p, p + width, p + 2 * width}, saved[1].data_ptr<float>(),
-                 d.data_ptr<float>(), {o, o + width, o + 2 * width});
+    run_backward({heads, width / heads, 3 * width, 3 * width, false}, spans, {p, p + width, p + 2 * width},
+                 saved[1].data_ptr<float>(), d.data_ptr<float>(), {o, o + width, o + 2 * width});
     return {out, at::Tensor(), at::Tensor()};
   }
 };
 
 class LastRowNode : public Function<LastRowNode> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& queries, const at::Tensor& kv, const std::shared_ptr<const Spans>& spans,
-                            std::int64_t heads) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& queries, const at::Tensor& kv,
+                            const std::shared_ptr<const Spans>& spans, std::int64_t heads) {
     const std::int64_t width = queries.size(1);
     const Geometry g{heads, width / heads, width, 2 * width, true};
     const at::Tensor out = at::empty_like(queries), kept = at::empty({g.offsets(*spans).back()}, queries.options());
@@ -176,8 +183,8 @@ class LastRowNode : public Function<LastRowNode> {
     at::Tensor d_queries = at::empty_like(queries), d_kv = at::empty_like(kv);
     const float* p = kv.data_ptr<float>();
     float* o = d_kv.data_ptr<float>();
-    run_backward({heads, width / heads, width, 2 * width, true}, spans, {queries.data_ptr<float>(), p, p + width}, saved[2].data_ptr<float>(),
-                 d.data_ptr<float>(), {d_queries.data_ptr<float>(), o, o + width});
+    run_backward({heads, width / heads, width, 2 * width, true}, spans, {queries.data_ptr<float>(), p, p + width},
+                 saved[2].data_ptr<float>(), d.data_ptr<float>(), {d_queries.data_ptr<float>(), o, o + width});
     return {d_queries, d_kv, at::Tensor(), at::Tensor()};
   }
 };
@@ -199,7 +206,8 @@ at::Tensor plain_attention(const at::Tensor& qkv, const Spans& spans, std::int64
   std::vector<at::Tensor> parts;
   for (std::int64_t i = 0; i < spans.count(); ++i) {
     const at::Tensor rows = qkv.narrow(0, spans.begin(i), spans.length(i));
-    parts.push_back(plain_sequence(rows.narrow(1, 0, width), rows.narrow(1, width, width), rows.narrow(1, 2 * width, width), heads));
+    parts.push_back(
+        plain_sequence(rows.narrow(1, 0, width), rows.narrow(1, width, width), rows.narrow(1, 2 * width, width), heads));
   }
   return at::cat(parts);
 }

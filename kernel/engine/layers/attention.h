@@ -8,8 +8,9 @@
 
 namespace moiety::engine {
 
-/// qkv [R, 3d]: queries, keys and values of every row, each divided into `heads` → [R, d]. A row sees itself and what stands before it in
-/// its own sequence. Scores are scaled by 1/√(d/heads). Floats: one node that never makes scores of rows a row cannot see, up to a block.
+/// qkv [R, 3d]: queries, keys and values of every row, each divided into `heads` → [R, d]. A row sees itself and what stands
+/// before it in its own sequence. Scores are scaled by 1/√(d/heads). Floats: one node that never makes scores of rows a row
+/// cannot see, up to a block.
 at::Tensor attention(const at::Tensor& qkv, const Spans& spans, std::int64_t heads);
 
 /// Only the last row of each sequence asks: queries [B, d], keys and values [R, 2d] → [B, d].

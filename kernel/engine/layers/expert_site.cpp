@@ -57,12 +57,14 @@ class RoleRecorder final : public Parameters {
 
 }  // namespace
 
-at::Tensor gate_of(const Routing& routing, std::int64_t rows, std::int64_t experts, const at::Tensor& hidden, const char* router) {
+at::Tensor gate_of(const Routing& routing, std::int64_t rows, std::int64_t experts, const at::Tensor& hidden,
+                   const char* router) {
   const auto refuse = [router](const std::string& what) { throw ComponentFailure(router, "route", what); };
   const at::Tensor &chosen = routing.experts, &weights = routing.weights;
   if (chosen.defined()) {
     if (chosen.scalar_type() != at::kLong) refuse(fmt::format("experts are {}, not int64", c10::toString(chosen.scalar_type())));
-    if (chosen.dim() != 2 || chosen.size(0) != rows) refuse(fmt::format("experts are {}, not [{}, k]", text(chosen.sizes()), rows));
+    if (chosen.dim() != 2 || chosen.size(0) != rows)
+      refuse(fmt::format("experts are {}, not [{}, k]", text(chosen.sizes()), rows));
     if (chosen.numel() > 0) {
       const auto low = chosen.min().item<std::int64_t>(), high = chosen.max().item<std::int64_t>();
       if (low < -1 || high >= experts) refuse(fmt::format("expert {} of {} was chosen", low < -1 ? low : high, experts));
@@ -107,7 +109,8 @@ void ExpertSite::bind(ParameterStore& store, const std::string& prefix) {
   expect("in_bias", {{n, s}});
   expect("out_bias", {{1, d}, {n, d}});
   for (const auto& [role, weight] : recorder.roles)
-    if (role != "in" && role != "out" && role != "in_bias" && role != "out_bias") refuse("no feed-forward has a role `" + role + "`");
+    if (role != "in" && role != "out" && role != "in_bias" && role != "out_bias")
+      refuse("no feed-forward has a role `" + role + "`");
   bank_->roles = std::move(recorder.roles);
   PrefixedParameters of_router(store, prefix + "router.");
   call("bind", router_, [&] { router_.as<Router>().bind(site_, of_router, *bank_); });
@@ -125,13 +128,17 @@ at::Tensor ExpertSite::forward(const at::Tensor& x, const Spans& spans, ForwardC
   const at::Tensor gate = gate_of(routing, rows, n, x, router_.name);
   for (const auto& [name, value] : routing.losses) {
     const auto weight = router_.loss_weights.find(std::string(name));
-    if (weight == router_.loss_weights.end()) throw ComponentFailure(router_.name, "route", fmt::format("the loss `{}` was not declared", name));
-    if (!value.defined() || value.dim() != 0) throw ComponentFailure(router_.name, "route", fmt::format("the loss `{}` is not one number", name));
-    if (!finite(value) && finite(x)) throw ComponentFailure(router_.name, "route", fmt::format("the loss `{}` is not finite although the input is", name));
+    if (weight == router_.loss_weights.end())
+      throw ComponentFailure(router_.name, "route", fmt::format("the loss `{}` was not declared", name));
+    if (!value.defined() || value.dim() != 0)
+      throw ComponentFailure(router_.name, "route", fmt::format("the loss `{}` is not one number", name));
+    if (!finite(value) && finite(x))
+      throw ComponentFailure(router_.name, "route", fmt::format("the loss `{}` is not finite although the input is", name));
     if (context.training && weight->second != 0) context.losses.push_back(value * weight->second);
   }
 
-  const at::Tensor in = bank_->weight("in"), out = bank_->weight("out"), in_bias = bank_->maybe("in_bias"), out_bias = bank_->maybe("out_bias");
+  const at::Tensor in = bank_->weight("in"), out = bank_->weight("out"), in_bias = bank_->maybe("in_bias"),
+                   out_bias = bank_->maybe("out_bias");
   FeedForwardWeights weights;
   weights.in = in.view({n * in.size(1), d});
   weights.out = out.permute({1, 0, 2}).reshape({d, n * in.size(1)});

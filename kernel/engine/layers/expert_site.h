@@ -17,9 +17,9 @@
 
 namespace moiety::engine {
 
-/// What a Routing means for each row and expert: [rows, N] factors, or undefined for the plain sum. Differentiable in the weights.
-/// Throws ComponentFailure, naming `router`, for wrong shapes or types, an expert that is not there, or weights that are not finite
-/// although `hidden` is.
+/// What a Routing means for each row and expert: [rows, N] factors, or undefined for the plain sum. Differentiable in the
+/// weights. Throws ComponentFailure, naming `router`, for wrong shapes or types, an expert that is not there, or weights that are
+/// not finite although `hidden` is.
 at::Tensor gate_of(const Routing& routing, std::int64_t rows, std::int64_t experts, const at::Tensor& hidden, const char* router);
 
 class ExpertSite {
@@ -34,8 +34,8 @@ class ExpertSite {
 
   void prepare(const Random& random);  ///< the router of a new site
   void after_step(std::int64_t step);
-  void state(Archive& archive);        ///< of both components and their parts
-  bool has_losses() const;             ///< the router adds to what is trained on
+  void state(Archive& archive);  ///< of both components and their parts
+  bool has_losses() const;       ///< the router adds to what is trained on
   RouterCost cost() const;
 
   const Site& site() const { return site_; }

@@ -17,14 +17,16 @@ using testing::normal;
 constexpr std::int64_t rows = 9, n = 4, s = 5, d = 6;
 
 struct Bench {
-  explicit Bench(FakeRouter::Route route, bool biases = true, bool own_out_bias = false, at::ScalarType type = at::kDouble) : store(type) {
+  explicit Bench(FakeRouter::Route route, bool biases = true, bool own_out_bias = false, at::ScalarType type = at::kDouble)
+      : store(type) {
     Site site;
     site.layers = 1;
     site.width = d;
     site.inner = n * s;
     site.experts = n;
-    expert_site = std::make_unique<ExpertSite>(site, testing::instance<FakeConstructor>("expert_constructor", FakeConstructor{s, biases, own_out_bias}),
-                                               testing::instance<FakeRouter>("router", FakeRouter{std::move(route)}));
+    expert_site = std::make_unique<ExpertSite>(
+        site, testing::instance<FakeConstructor>("expert_constructor", FakeConstructor{s, biases, own_out_bias}),
+        testing::instance<FakeRouter>("router", FakeRouter{std::move(route)}));
     expert_site->bind(store, "");
     store.allocate();
     store.initialise(Random(5));
@@ -57,7 +59,8 @@ struct Bench {
           if (expert >= 0) add(expert, routing.weights.defined() ? routing.weights[r][k] : at::Tensor());
         }
       } else {
-        for (std::int64_t expert = 0; expert < n; ++expert) add(expert, routing.weights.defined() ? routing.weights[r][expert] : at::Tensor());
+        for (std::int64_t expert = 0; expert < n; ++expert)
+          add(expert, routing.weights.defined() ? routing.weights[r][expert] : at::Tensor());
       }
       result.push_back(shared ? sum + out_bias[0] : sum);
     }
@@ -106,7 +109,8 @@ TEST(ExpertSite, all_four_meanings_equal_a_loop_over_experts) {
         EXPECT_LT((y - reference).abs().max().item<double>(), 1e-13);
         const auto fast = gradients(y), plain = gradients(reference);
         ASSERT_EQ(fast.size(), plain.size());
-        for (std::size_t i = 0; i < fast.size(); ++i) EXPECT_LT((fast[i] - plain[i]).abs().max().item<double>(), 1e-13) << meaning << " " << i;
+        for (std::size_t i = 0; i < fast.size(); ++i)
+          EXPECT_LT((fast[i] - plain[i]).abs().max().item<double>(), 1e-13) << meaning << " " << i;
       }
     }
   }
@@ -114,11 +118,13 @@ TEST(ExpertSite, all_four_meanings_equal_a_loop_over_experts) {
 
 TEST(ExpertSite, an_expert_nobody_runs_gets_exactly_no_gradient) {
   for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
-    Bench bench([&](const RouterInput&) {
-      Routing r;
-      r.experts = at::ones({rows, 1}, at::kLong);  // everyone runs expert 1
-      return r;
-    }, true, true, type);
+    Bench bench(
+        [&](const RouterInput&) {
+          Routing r;
+          r.experts = at::ones({rows, 1}, at::kLong);  // everyone runs expert 1
+          return r;
+        },
+        true, true, type);
     bench.run(normal({rows, d}, 4, type)).sum().backward();
     for (const char* role : {"in", "in_bias", "out", "out_bias"}) {
       const at::Tensor gradient = bench.role(role).grad();
@@ -180,7 +186,8 @@ TEST(ExpertSite, losses_of_a_router_are_weighted_and_must_be_declared) {
                                                     return r;
                                                   }});
   router.loss_weights["balance"] = 0.5;
-  ExpertSite weighted(site, testing::instance<FakeConstructor>("expert_constructor", FakeConstructor{s, true, false}), std::move(router));
+  ExpertSite weighted(site, testing::instance<FakeConstructor>("expert_constructor", FakeConstructor{s, true, false}),
+                      std::move(router));
   ParameterStore store(at::kDouble);
   weighted.bind(store, "");
   store.allocate();

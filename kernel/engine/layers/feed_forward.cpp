@@ -57,8 +57,8 @@ struct Network {
 
 const float* pointer(const MaybeTensor& tensor) { return tensor && tensor->defined() ? tensor->data_ptr<float>() : nullptr; }
 
-Network network(const at::Tensor& x, const at::Tensor& in, const MaybeTensor& in_bias, const at::Tensor& out, const MaybeTensor& out_bias,
-                const MaybeTensor& gate) {
+Network network(const at::Tensor& x, const at::Tensor& in, const MaybeTensor& in_bias, const at::Tensor& out,
+                const MaybeTensor& out_bias, const MaybeTensor& gate) {
   Network n{};
   n.rows = x.size(0);
   n.width = x.size(1);
@@ -101,8 +101,8 @@ at::Tensor run(const Network& n, const at::TensorOptions& options, float* before
     activate(entering, after, count * n.inner);
     if (n.gate != nullptr) apply_gate(n, after, first, count);
     if (n.out_bias != nullptr) fill_rows(py + first * n.width, n.out_bias, count, n.width);
-    product(Form::plain, Form::transposed, count, n.width, n.inner, {after, n.inner}, {n.out, n.inner}, {py + first * n.width, n.width},
-            n.out_bias != nullptr ? 1.0F : 0.0F);
+    product(Form::plain, Form::transposed, count, n.width, n.inner, {after, n.inner}, {n.out, n.inner},
+            {py + first * n.width, n.width}, n.out_bias != nullptr ? 1.0F : 0.0F);
   });
   return y;
 }
@@ -131,7 +131,8 @@ class Node : public Function<Node> {
     float *pdx = dx.data_ptr<float>(), *pdg = gate.defined() ? d_gate.data_ptr<float>() : nullptr;
 
     const std::int64_t lanes = lanes_for((n.rows + block - 1) / block), weights = n.width * n.inner;
-    LaneSums in_sums(lanes, weights), out_sums(lanes, weights), in_bias_sums(lanes, n.inner), out_bias_sums(lanes, n.width);  // [d, F] both
+    LaneSums in_sums(lanes, weights), out_sums(lanes, weights), in_bias_sums(lanes, n.inner),
+        out_bias_sums(lanes, n.width);  // [d, F] both
     const std::int64_t per_lane = block * (2 * n.inner + n.width);
     const Scratch scratch(lanes * per_lane);
     in_row_blocks(n.rows, block, lanes, [&](std::int64_t lane, std::int64_t first, std::int64_t count) {
@@ -150,10 +151,13 @@ class Node : public Function<Node> {
       activate_backward(before + first * n.inner, after, gradient, count * n.inner);
       if (n.gate != nullptr) apply_gate(n, after, first, count);
       transpose(count, n.width, {d, n.width}, {turned, count});
-      product(Form::plain, Form::plain, n.width, n.inner, count, {turned, count}, {after, n.inner}, {out_sums.of(lane), n.inner}, 1);
-      product(Form::plain, Form::plain, count, n.width, n.inner, {gradient, n.inner}, {n.in, n.width}, {pdx + first * n.width, n.width});
+      product(Form::plain, Form::plain, n.width, n.inner, count, {turned, count}, {after, n.inner}, {out_sums.of(lane), n.inner},
+              1);
+      product(Form::plain, Form::plain, count, n.width, n.inner, {gradient, n.inner}, {n.in, n.width},
+              {pdx + first * n.width, n.width});
       transpose(count, n.width, {n.x + first * n.width, n.width}, {turned, count});
-      product(Form::plain, Form::plain, n.width, n.inner, count, {turned, count}, {gradient, n.inner}, {in_sums.of(lane), n.inner}, 1);
+      product(Form::plain, Form::plain, n.width, n.inner, count, {turned, count}, {gradient, n.inner},
+              {in_sums.of(lane), n.inner}, 1);
       for (std::int64_t r = 0; r < count; ++r) {
         if (has_in_bias) add_to(in_bias_sums.of(lane), gradient + r * n.inner, n.inner);
         if (has_out_bias) add_to(out_bias_sums.of(lane), d + r * n.width, n.width);
@@ -166,8 +170,12 @@ class Node : public Function<Node> {
       std::memcpy(d.data_ptr<float>(), sums.total(), static_cast<std::size_t>(size) * sizeof(float));
       return d;
     };
-    return {dx, d_in, has_in_bias ? bias_gradient(in_bias_sums, n.inner) : at::Tensor(), d_out,
-            has_out_bias ? bias_gradient(out_bias_sums, n.width) : at::Tensor(), d_gate};
+    return {dx,
+            d_in,
+            has_in_bias ? bias_gradient(in_bias_sums, n.inner) : at::Tensor(),
+            d_out,
+            has_out_bias ? bias_gradient(out_bias_sums, n.width) : at::Tensor(),
+            d_gate};
   }
 };
 
@@ -186,7 +194,8 @@ at::Tensor plain_feed_forward(const at::Tensor& x, const FeedForwardWeights& w, 
 
 at::Tensor feed_forward(const at::Tensor& x, const FeedForwardWeights& w, const at::Tensor& gate) {
   TORCH_CHECK(x.dim() == 2 && w.in.dim() == 2 && w.out.dim() == 2 && w.in.size(1) == x.size(1) && w.out.size(0) == x.size(1) &&
-                  w.out.size(1) == w.in.size(0) && (!gate.defined() || (gate.size(0) == x.size(0) && w.in.size(0) % gate.size(1) == 0)),
+                  w.out.size(1) == w.in.size(0) &&
+                  (!gate.defined() || (gate.size(0) == x.size(0) && w.in.size(0) % gate.size(1) == 0)),
               "feed-forward: x ", x.sizes(), ", in ", w.in.sizes(), ", out ", w.out.sizes());
   if (x.scalar_type() != at::kFloat) return plain_feed_forward(x, w, gate);
   const at::Tensor cx = x.contiguous(), in = w.in.contiguous(), out = w.out.contiguous();

@@ -10,9 +10,9 @@ struct FeedForwardWeights {
   at::Tensor in, in_bias, out, out_bias;  ///< [F, d], [F], [d, F], [d]; biases may be undefined
 };
 
-/// x [R, d] → [R, d]. With `gate` [R, N], F = N·s, the neurons [n·s, (n + 1)·s) of row r are multiplied by gate[r, n] after the GELU: the
-/// exact form of a site of N experts, whichever of them a row runs. A gate of 0 gives an expert exactly no gradient from that row.
-/// Floats: one node, in blocks of rows that stay in the cache. Other types: plain_feed_forward().
+/// x [R, d] → [R, d]. With `gate` [R, N], F = N·s, the neurons [n·s, (n + 1)·s) of row r are multiplied by gate[r, n] after the
+/// GELU: the exact form of a site of N experts, whichever of them a row runs. A gate of 0 gives an expert exactly no gradient
+/// from that row. Floats: one node, in blocks of rows that stay in the cache. Other types: plain_feed_forward().
 at::Tensor feed_forward(const at::Tensor& x, const FeedForwardWeights& weights, const at::Tensor& gate);
 
 /// The plain reference, of ATen's own functions.

@@ -16,7 +16,8 @@ using testing::normal;
 using Inputs = std::vector<at::Tensor>;
 
 /// Compares fast(float inputs) with plain(double inputs): the result and the gradient of a weighted sum in every input.
-void expect_equal(const Inputs& inputs, const std::function<at::Tensor(const Inputs&)>& fast, const std::function<at::Tensor(const Inputs&)>& plain) {
+void expect_equal(const Inputs& inputs, const std::function<at::Tensor(const Inputs&)>& fast,
+                  const std::function<at::Tensor(const Inputs&)>& plain) {
   Inputs floats, doubles;
   for (const auto& input : inputs) {
     floats.push_back(input.defined() ? input.to(at::kFloat).clone().requires_grad_(true) : input);
@@ -50,10 +51,20 @@ TEST(Layers, linear_equals_the_plain_form) {
 
 TEST(Layers, feed_forward_equals_the_plain_form_dense_and_gated) {
   const auto with = [](bool biases, std::int64_t experts, std::int64_t rows) {
-    const Inputs inputs{normal({rows, 12}, 1), normal({40, 12}, 2), biases ? normal({40}, 3) : at::Tensor(), normal({12, 40}, 4),
-                        biases ? normal({12}, 5) : at::Tensor(), experts > 0 ? normal({rows, experts}, 6) : at::Tensor()};
-    expect_equal(inputs, [](const Inputs& in) { return feed_forward(in[0], {in[1], in[2], in[3], in[4]}, in[5]); },
-                 [](const Inputs& in) { return plain_feed_forward(in[0], {in[1], in[2], in[3], in[4]}, in[5]); });
+    const Inputs inputs{normal({rows, 12}, 1),
+                        normal({40, 12}, 2),
+                        biases ? normal({40}, 3) : at::Tensor(),
+                        normal({12, 40}, 4),
+                        biases ? normal({12}, 5) : at::Tensor(),
+                        experts > 0 ? normal({rows, experts}, 6) : at::Tensor()};
+    expect_equal(
+        inputs,
+        [](const Inputs& in) {
+          return feed_forward(in[0], {in[1], in[2], in[3], in[4]}, in[5]);
+        },
+        [](const Inputs& in) {
+          return plain_feed_forward(in[0], {in[1], in[2], in[3], in[4]}, in[5]);
+        });
   };
   for (const bool biases : {false, true}) {
     with(biases, 0, 1);
@@ -66,10 +77,13 @@ TEST(Layers, feed_forward_equals_the_plain_form_dense_and_gated) {
 TEST(Layers, attention_equals_the_plain_form_for_packed_sequences) {
   Spans spans;
   for (const std::int64_t length : {3, 1, 70, 64, 130}) spans.add(length);
-  expect_equal({normal({spans.rows(), 24}, 1)}, [&](const Inputs& in) { return attention(in[0], spans, 2); },
-               [&](const Inputs& in) { return plain_attention(in[0], spans, 2); });
-  expect_equal({normal({spans.count(), 8}, 1), normal({spans.rows(), 16}, 2)}, [&](const Inputs& in) { return last_row_attention(in[0], in[1], spans, 2); },
-               [&](const Inputs& in) { return plain_last_row_attention(in[0], in[1], spans, 2); });
+  expect_equal(
+      {normal({spans.rows(), 24}, 1)}, [&](const Inputs& in) { return attention(in[0], spans, 2); },
+      [&](const Inputs& in) { return plain_attention(in[0], spans, 2); });
+  expect_equal(
+      {normal({spans.count(), 8}, 1), normal({spans.rows(), 16}, 2)},
+      [&](const Inputs& in) { return last_row_attention(in[0], in[1], spans, 2); },
+      [&](const Inputs& in) { return plain_last_row_attention(in[0], in[1], spans, 2); });
 }
 
 TEST(Layers, last_row_attention_is_the_last_row_of_attention) {
@@ -85,7 +99,8 @@ TEST(Layers, equal_calls_give_equal_bits_with_two_threads) {
   const int threads = at::get_num_threads();
   at::set_num_threads(2);
   const auto once = [] {
-    at::Tensor x = normal({500, 64}, 1).requires_grad_(true), in = normal({128, 64}, 2).requires_grad_(true), out = normal({64, 128}, 3).requires_grad_(true);
+    at::Tensor x = normal({500, 64}, 1).requires_grad_(true), in = normal({128, 64}, 2).requires_grad_(true),
+               out = normal({64, 128}, 3).requires_grad_(true);
     feed_forward(x, {in, at::Tensor(), out, at::Tensor()}, at::Tensor()).sum().backward();
     return std::vector<at::Tensor>{x.grad(), in.grad(), out.grad()};
   };
@@ -103,7 +118,8 @@ TEST(Layers, a_second_derivative_through_a_fast_form_is_refused) {
 
 TEST(Layers, dropout_is_a_function_of_its_stream) {
   const at::Tensor x = at::ones({1000, 10});
-  const at::Tensor a = dropout(x, 0.25, Random(1).fork("a")), again = dropout(x, 0.25, Random(1).fork("a")), b = dropout(x, 0.25, Random(1).fork("b"));
+  const at::Tensor a = dropout(x, 0.25, Random(1).fork("a")), again = dropout(x, 0.25, Random(1).fork("a")),
+                   b = dropout(x, 0.25, Random(1).fork("b"));
   EXPECT_TRUE(at::equal(a, again));
   EXPECT_FALSE(at::equal(a, b));
   EXPECT_NEAR(a.mean().item<double>(), 1, 0.03);

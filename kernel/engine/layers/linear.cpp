@@ -33,7 +33,8 @@ at::Tensor compute(const at::Tensor& x, const at::Tensor& weight, const c10::opt
 
 class Linear : public Function<Linear> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight, const c10::optional<at::Tensor>& bias) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                            const c10::optional<at::Tensor>& bias) {
     context->save_for_backward({x, weight});
     context->saved_data["bias"] = bias.has_value();
     return compute(x, weight, bias);
@@ -76,7 +77,8 @@ class Linear : public Function<Linear> {
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   if (x.scalar_type() != at::kFloat || weight.scalar_type() != at::kFloat) return at::linear(x, weight, bias);
-  TORCH_CHECK(x.dim() == 2 && weight.dim() == 2 && x.size(1) == weight.size(1) && (!bias.defined() || bias.sizes() == weight.sizes().slice(0, 1)),
+  TORCH_CHECK(x.dim() == 2 && weight.dim() == 2 && x.size(1) == weight.size(1) &&
+                  (!bias.defined() || bias.sizes() == weight.sizes().slice(0, 1)),
               "linear: x ", x.sizes(), ", weight ", weight.sizes());
   const auto optional_bias = bias.defined() ? c10::optional<at::Tensor>(bias.contiguous()) : c10::nullopt;
   if (!at::GradMode::is_enabled()) return compute(x.contiguous(), weight.contiguous(), optional_bias);

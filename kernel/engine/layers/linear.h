@@ -6,8 +6,8 @@
 
 namespace moiety::engine {
 
-/// x [R, n], weight [m, n], bias [m] or undefined → [R, m]. Floats go through oneDNN's products in fixed parts of the rows, other types
-/// through at::linear.
+/// x [R, n], weight [m, n], bias [m] or undefined → [R, m]. Floats go through oneDNN's products in fixed parts of the rows, other
+/// types through at::linear.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
 }  // namespace moiety::engine

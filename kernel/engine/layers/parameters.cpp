@@ -31,7 +31,8 @@ void ParameterStore::allocate() {
       entry.offset = size;
       size += (entry.size() + alignment - 1) / alignment * alignment;
       if (!trains) continue;
-      if (segments_.empty() || segments_.back().decays != entry.spec.decays) segments_.push_back({entry.offset, size, entry.spec.decays});
+      if (segments_.empty() || segments_.back().decays != entry.spec.decays)
+        segments_.push_back({entry.offset, size, entry.spec.decays});
       segments_.back().end = size;
     }
     if (trains) trained = size;
@@ -41,7 +42,8 @@ void ParameterStore::allocate() {
   // Tensors of their own over the flat memory, not views: a view would share one version counter with all others.
   const auto over = [this](const at::Tensor& flat, const Entry& entry) {
     char* begin = static_cast<char*>(flat.data_ptr()) + entry.offset * static_cast<std::int64_t>(flat.element_size());
-    return at::from_blob(begin, entry.spec.shape, [flat](void*) {}, at::TensorOptions(type_));
+    return at::from_blob(
+        begin, entry.spec.shape, [flat](void*) {}, at::TensorOptions(type_));
   };
   for (Entry& entry : entries_) {
     *entry.tensor = over(values_, entry);

@@ -5,8 +5,8 @@
 namespace moiety::engine {
 
 nlohmann::json Architecture::to_json() const {
-  return {{"family", family}, {"layers", layers}, {"width", width}, {"heads", heads}, {"context", context}, {"inner", inner},
-          {"vocabulary", vocabulary}, {"classes", classes}};
+  return {{"family", family},   {"layers", layers}, {"width", width},           {"heads", heads},
+          {"context", context}, {"inner", inner},   {"vocabulary", vocabulary}, {"classes", classes}};
 }
 
 Result<Architecture> Architecture::from_json(const nlohmann::json& json) {

@@ -21,12 +21,15 @@ struct ModelOptions {
 };
 
 inline constexpr Parameter model_parameters[] = {
-    param<&ModelOptions::family>("family", Family::gpt, "causal transformer with learned positions and LayerNorm before each block"),
+    param<&ModelOptions::family>("family", Family::gpt,
+                                 "causal transformer with learned positions and LayerNorm before each block"),
     param<&ModelOptions::layers>("layers", 4, "transformer blocks").range(1, 1000).in("layers"),
     param<&ModelOptions::width>("width", 128, "numbers in the residual stream").range(1, 100000).in("numbers"),
     param<&ModelOptions::heads>("heads", 4, "attention heads; they divide the width").range(1, 1000).in("heads"),
     param<&ModelOptions::context>("context", 128, "longest sequence").range(1, 1000000).in("tokens"),
-    optional<&ModelOptions::inner>("inner", "neurons of a feed-forward; 4 × width when left out").range(1, 1000000).in("neurons")};
+    optional<&ModelOptions::inner>("inner", "neurons of a feed-forward; 4 × width when left out")
+        .range(1, 1000000)
+        .in("neurons")};
 
 struct Architecture {
   std::string family = "gpt";

@@ -65,7 +65,8 @@ double forward_flops(const PlannedModel& model, const Work& work) {
     per_token += 4 * d * d + 2 * d * f * share + model.routing_multiply_adds[i];
   }
   const double attention = 2 * d * work.pairs * static_cast<double>(a.layers);
-  const double read_out = d * (static_cast<double>(a.vocabulary) * work.language_read_outs + static_cast<double>(a.classes) * work.class_read_outs);
+  const double read_out =
+      d * (static_cast<double>(a.vocabulary) * work.language_read_outs + static_cast<double>(a.classes) * work.class_read_outs);
   return 2 * (per_token * work.tokens + attention + read_out);
 }
 

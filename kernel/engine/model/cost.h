@@ -18,10 +18,10 @@ namespace moiety::engine {
 /// A model as far as its costs go: one that exists, or one that the dry pass knows of.
 struct PlannedModel {
   Architecture architecture;
-  std::vector<std::int64_t> experts;       ///< by layer; 0: dense
-  std::vector<double> experts_per_row;     ///< by layer
+  std::vector<std::int64_t> experts;    ///< by layer; 0: dense
+  std::vector<double> experts_per_row;  ///< by layer
   std::vector<double> routing_multiply_adds;
-  double total = 0, active = 0;            ///< parameters
+  double total = 0, active = 0;  ///< parameters
 };
 
 /// How much was computed.
@@ -41,7 +41,8 @@ PlannedModel facts_of(const Gpt& model);
 PlannedModel dense_facts(const Architecture& architecture);
 
 double forward_flops(const PlannedModel& model, const Work& work);
-/// Bytes that training with `rows` tokens at once needs, roughly: parameters four times (value, gradient, two moments) and activations.
+/// Bytes that training with `rows` tokens at once needs, roughly: parameters four times (value, gradient, two moments) and
+/// activations.
 double training_memory(const PlannedModel& model, double rows);
 inline double training_flops(const PlannedModel& model, const Work& work) { return 3 * forward_flops(model, work); }
 

@@ -73,45 +73,52 @@ Gpt::Norm Gpt::declare_norm(const std::string& name) {
           parameters_.declare(name + ".bias", spec("", {architecture_.width}).without_decay())};
 }
 
-at::Tensor Gpt::normalise(const at::Tensor& x, const Norm& norm) const { return at::layer_norm(x, {architecture_.width}, *norm.gain, *norm.bias); }
+at::Tensor Gpt::normalise(const at::Tensor& x, const Norm& norm) const {
+  return at::layer_norm(x, {architecture_.width}, *norm.gain, *norm.bias);
+}
 
 at::Tensor Gpt::embed(const Batch& batch, ForwardContext& context) const {
   const Spans& spans = batch.spans;
-  TORCH_CHECK(batch.tokens.dim() == 1 && batch.tokens.size(0) == spans.rows(), "tokens ", batch.tokens.sizes(), " for ", spans.rows(), " rows");
+  TORCH_CHECK(batch.tokens.dim() == 1 && batch.tokens.size(0) == spans.rows(), "tokens ", batch.tokens.sizes(), " for ",
+              spans.rows(), " rows");
   at::Tensor places = at::empty({spans.rows()}, at::kLong);
   auto* place = places.data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < spans.count(); ++i) {
-    TORCH_CHECK(spans.length(i) >= 1 && spans.length(i) <= architecture_.context, "a sequence of ", spans.length(i), " tokens; the context is ",
-                architecture_.context);
+    TORCH_CHECK(spans.length(i) >= 1 && spans.length(i) <= architecture_.context, "a sequence of ", spans.length(i),
+                " tokens; the context is ", architecture_.context);
     for (std::int64_t r = 0; r < spans.length(i); ++r) place[spans.begin(i) + r] = r;
   }
   const at::Tensor x = at::embedding(*tokens_, batch.tokens) + at::embedding(*positions_, places);
   return dropout(x, context.training ? context.dropout : 0, context.random.fork("embedding"));
 }
 
-at::Tensor Gpt::attend(const at::Tensor& x, const Layer& layer, std::int64_t index, const Spans& spans, ForwardContext& context) const {
+at::Tensor Gpt::attend(const at::Tensor& x, const Layer& layer, std::int64_t index, const Spans& spans,
+                       ForwardContext& context) const {
   const at::Tensor qkv = linear(normalise(x, layer.attention_norm), *layer.qkv, *layer.qkv_bias);
   const at::Tensor y = linear(attention(qkv, spans, architecture_.heads), *layer.output, *layer.output_bias);
-  return x + dropout(y, context.training ? context.dropout : 0, context.random.fork("attention").fork(static_cast<std::uint64_t>(index)));
+  return x + dropout(y, context.training ? context.dropout : 0,
+                     context.random.fork("attention").fork(static_cast<std::uint64_t>(index)));
 }
 
-at::Tensor Gpt::attend_last(const at::Tensor& x, const Layer& layer, std::int64_t index, const Spans& spans, const at::Tensor& last,
-                            ForwardContext& context) const {
+at::Tensor Gpt::attend_last(const at::Tensor& x, const Layer& layer, std::int64_t index, const Spans& spans,
+                            const at::Tensor& last, ForwardContext& context) const {
   const std::int64_t d = architecture_.width;
   const at::Tensor normal = normalise(x, layer.attention_norm);
   const at::Tensor queries = linear(normal.index_select(0, last), layer.qkv->narrow(0, 0, d), layer.qkv_bias->narrow(0, 0, d));
   const at::Tensor kv = linear(normal, layer.qkv->narrow(0, d, 2 * d), layer.qkv_bias->narrow(0, d, 2 * d));
   const at::Tensor y = linear(last_row_attention(queries, kv, spans, architecture_.heads), *layer.output, *layer.output_bias);
-  return x.index_select(0, last) +
-         dropout(y, context.training ? context.dropout : 0, context.random.fork("attention").fork(static_cast<std::uint64_t>(index)));
+  return x.index_select(0, last) + dropout(y, context.training ? context.dropout : 0,
+                                           context.random.fork("attention").fork(static_cast<std::uint64_t>(index)));
 }
 
-at::Tensor Gpt::think(const at::Tensor& x, const Layer& layer, std::int64_t index, const Spans& spans, ForwardContext& context) const {
+at::Tensor Gpt::think(const at::Tensor& x, const Layer& layer, std::int64_t index, const Spans& spans,
+                      ForwardContext& context) const {
   const at::Tensor normal = normalise(x, layer.feed_forward_norm);
   const auto& site = sites_[static_cast<std::size_t>(index)];
   const at::Tensor y = site ? site->forward(normal, spans, context)
                             : feed_forward(normal, {*layer.in, *layer.in_bias, *layer.out, *layer.out_bias}, at::Tensor());
-  return x + dropout(y, context.training ? context.dropout : 0, context.random.fork("feed_forward").fork(static_cast<std::uint64_t>(index)));
+  return x + dropout(y, context.training ? context.dropout : 0,
+                     context.random.fork("feed_forward").fork(static_cast<std::uint64_t>(index)));
 }
 
 at::Tensor Gpt::hidden(const Batch& batch, ForwardContext& context) const {

@@ -35,7 +35,8 @@ class Gpt {
 
   /// What leaves the last LayerNorm: [R, d].
   at::Tensor hidden(const Batch& batch, ForwardContext& context) const;
-  /// The same for the last row of each sequence: [B, d]. The last block computes no other row, unless its router has losses to train on.
+  /// The same for the last row of each sequence: [B, d]. The last block computes no other row, unless its router has losses to
+  /// train on.
   at::Tensor last_hidden(const Batch& batch, ForwardContext& context) const;
 
   /// Mean cross-entropy of targets [R] int64, without auxiliary losses: 0-d.
@@ -64,10 +65,12 @@ class Gpt {
   Norm declare_norm(const std::string& name);
   at::Tensor normalise(const at::Tensor& x, const Norm& norm) const;
   at::Tensor embed(const Batch& batch, ForwardContext& context) const;
-  at::Tensor attend(const at::Tensor& x, const Layer& layer, std::int64_t index, const Spans& spans, ForwardContext& context) const;
+  at::Tensor attend(const at::Tensor& x, const Layer& layer, std::int64_t index, const Spans& spans,
+                    ForwardContext& context) const;
   at::Tensor attend_last(const at::Tensor& x, const Layer& layer, std::int64_t index, const Spans& spans, const at::Tensor& last,
                          ForwardContext& context) const;
-  at::Tensor think(const at::Tensor& x, const Layer& layer, std::int64_t index, const Spans& spans, ForwardContext& context) const;
+  at::Tensor think(const at::Tensor& x, const Layer& layer, std::int64_t index, const Spans& spans,
+                   ForwardContext& context) const;
 
   Architecture architecture_;
   Sites sites_;

@@ -50,7 +50,8 @@ Sites with_experts(const Architecture& a) {
                                                 return r;
                                               }});
   router.loss_weights = {};
-  sites[1] = std::make_unique<ExpertSite>(site, testing::instance<FakeConstructor>("expert_constructor", FakeConstructor{5, true, true}), std::move(router));
+  sites[1] = std::make_unique<ExpertSite>(
+      site, testing::instance<FakeConstructor>("expert_constructor", FakeConstructor{5, true, true}), std::move(router));
   return sites;
 }
 
@@ -100,7 +101,8 @@ TEST(Gpt, gradients_of_the_class_loss_agree_with_differences) {
 
 TEST(Gpt, float_model_agrees_with_the_double_one) {
   for (const bool experts : {false, true}) {
-    Gpt fast(small(3), experts ? with_experts(small(3)) : Sites{}), exact(small(3), experts ? with_experts(small(3)) : Sites{}, at::kDouble);
+    Gpt fast(small(3), experts ? with_experts(small(3)) : Sites{}),
+        exact(small(3), experts ? with_experts(small(3)) : Sites{}, at::kDouble);
     fast.initialise(Random(1));
     exact.initialise(Random(1));
     const Batch batch = batch_of({10, 5, 1});
@@ -111,7 +113,8 @@ TEST(Gpt, float_model_agrees_with_the_double_one) {
     x.backward();
     y.backward();
     const double scale = exact.parameters().flat_gradient().abs().max().item<double>();
-    EXPECT_LT((fast.parameters().flat_gradient().to(at::kDouble) - exact.parameters().flat_gradient()).abs().max().item<double>(), 1e-5 * scale);
+    EXPECT_LT((fast.parameters().flat_gradient().to(at::kDouble) - exact.parameters().flat_gradient()).abs().max().item<double>(),
+              1e-5 * scale);
   }
 }
 

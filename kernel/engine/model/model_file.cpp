@@ -11,14 +11,16 @@ namespace moiety::engine {
 namespace {
 
 tl::unexpected<Error> damaged(const std::string& artifact, const std::string& why) {
-  return fail(ErrorKind::failed, "the model in " + artifact + " is damaged: " + why, "remove this folder, then run the recipe again: the stage is made anew");
+  return fail(ErrorKind::failed, "the model in " + artifact + " is damaged: " + why,
+              "remove this folder, then run the recipe again: the stage is made anew");
 }
 
 Result<TensorMap> read_checked(const ModelFile& file, const char* name) {
   const auto bytes = read_file(file.path + "/" + name);
   if (!bytes) return damaged(file.path, std::string(name) + " cannot be read");
   const auto& files = file.manifest["files"];
-  if (!files.contains(name) || files[name].value("sha256", "") != sha256(*bytes)) return damaged(file.path, std::string(name) + " is not what was written");
+  if (!files.contains(name) || files[name].value("sha256", "") != sha256(*bytes))
+    return damaged(file.path, std::string(name) + " is not what was written");
   auto tensors = parse_safetensors(*bytes, file.path + "/" + name);
   if (!tensors) return damaged(file.path, tensors.error().message);
   return tensors;
@@ -32,7 +34,8 @@ Result<nlohmann::json> read_manifest(const std::string& artifact) {
   const auto text = read_file(artifact + "/manifest.json");
   if (!text) return damaged(artifact, "manifest.json cannot be read");
   auto manifest = nlohmann::json::parse(*text, nullptr, false);
-  if (!manifest.is_object() || manifest.value("format", 0) != 1) return damaged(artifact, "manifest.json is not one this program knows");
+  if (!manifest.is_object() || manifest.value("format", 0) != 1)
+    return damaged(artifact, "manifest.json is not one this program knows");
   if (!manifest.contains("files") || !manifest["files"].is_object()) return damaged(artifact, "manifest.json names no files");
   return manifest;
 }
@@ -69,8 +72,11 @@ nlohmann::json describe_sites(const Gpt& model) {
                             {"file", instance.library != nullptr ? instance.library->path : ""},
                             {"build_id", instance.library != nullptr ? instance.library->build_id : ""}};
     };
-    list.push_back({{"layer", site->site().layer}, {"place", "feed_forward"}, {"experts", site->site().experts},
-                    {"constructor", component(site->constructor())}, {"router", component(site->router())}});
+    list.push_back({{"layer", site->site().layer},
+                    {"place", "feed_forward"},
+                    {"experts", site->site().experts},
+                    {"constructor", component(site->constructor())},
+                    {"router", component(site->router())}});
   }
   return list;
 }
@@ -91,13 +97,14 @@ NamedTensors state_of_sites(Gpt& model) {
   return writer.tensors();
 }
 
-Result<Sites> make_sites(const nlohmann::json& manifest, const Architecture& architecture, const ComponentSet& components, const TensorMap& state) {
+Result<Sites> make_sites(const nlohmann::json& manifest, const Architecture& architecture, const ComponentSet& components,
+                         const TensorMap& state) {
   Sites sites(static_cast<std::size_t>(architecture.layers));
   StateReader reader(state);
   for (const auto& described : manifest.value("sites", nlohmann::json::array())) {
     const auto layer = described.value("layer", std::int64_t{-1}), experts = described.value("experts", std::int64_t{0});
-    if (layer < 0 || layer >= architecture.layers || experts < 1 || sites[static_cast<std::size_t>(layer)] || !described.contains("constructor") ||
-        !described.contains("router"))
+    if (layer < 0 || layer >= architecture.layers || experts < 1 || sites[static_cast<std::size_t>(layer)] ||
+        !described.contains("constructor") || !described.contains("router"))
       return fail(ErrorKind::failed, "the manifest describes a site that cannot be");
     ConfigProblems problems;
     const std::string path = fmt::format("from.layer{}.feed_forward", layer);
@@ -130,7 +137,8 @@ Status load_tensors(Gpt& model, const TensorMap& tensors, const std::string& fre
     if (!fresh.empty() && entry.name.rfind(fresh, 0) == 0) continue;
     const auto found = tensors.find(entry.name);
     if (found == tensors.end()) return fail(ErrorKind::failed, "the stored model has no tensor " + entry.name);
-    if (found->second.sizes() != entry.tensor->sizes()) return fail(ErrorKind::failed, "the stored model's tensor " + entry.name + " has another shape");
+    if (found->second.sizes() != entry.tensor->sizes())
+      return fail(ErrorKind::failed, "the stored model's tensor " + entry.name + " has another shape");
     entry.tensor->copy_(found->second);
   }
   for (const auto& [name, tensor] : tensors) {

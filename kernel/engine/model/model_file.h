@@ -31,10 +31,11 @@ NamedTensors tensors_of(const Gpt& model);
 NamedTensors state_of_sites(Gpt& model);
 
 /// Makes the sites that a manifest describes: make → state. `state` is the artifact's, or that of a checkpoint.
-Result<Sites> make_sites(const nlohmann::json& manifest, const Architecture& architecture, const ComponentSet& components, const TensorMap& state);
+Result<Sites> make_sites(const nlohmann::json& manifest, const Architecture& architecture, const ComponentSet& components,
+                         const TensorMap& state);
 
-/// Copies tensors into the model: all of them must be there with the right shape, but for those named in `fresh` by prefix, which keep
-/// their start; what the model does not have may be left over only if it begins with `ignored`.
+/// Copies tensors into the model: all of them must be there with the right shape, but for those named in `fresh` by prefix, which
+/// keep their start; what the model does not have may be left over only if it begins with `ignored`.
 Status load_tensors(Gpt& model, const TensorMap& tensors, const std::string& fresh = {}, const std::string& ignored = {});
 
 }  // namespace moiety::engine

@@ -22,8 +22,8 @@ struct DecaySegment {
 /// The Euclidean norm, added up in double in a fixed order: it does not depend on the number of threads.
 double gradient_norm(const float* gradient, std::int64_t size);
 
-/// Step `step` (from 1). `values`, `first` and `second` are updated, `gradient` is set to zero. Segments are in order and cover what is
-/// trained; numbers outside them are left alone. `norm` is gradient_norm() of the whole gradient.
+/// Step `step` (from 1). `values`, `first` and `second` are updated, `gradient` is set to zero. Segments are in order and cover
+/// what is trained; numbers outside them are left alone. `norm` is gradient_norm() of the whole gradient.
 void adamw_step(const std::vector<DecaySegment>& segments, float* values, float* gradient, float* first, float* second,
                 std::int64_t step, double learning_rate, double norm, const AdamOptions& options);
 

@@ -23,7 +23,8 @@ struct PlainAdamW {
       const double g = static_cast<double>(gradient[i]) * (clip > 0 && norm > clip ? clip / norm : 1.0);
       first[i] = o.beta1 * first[i] + (1 - o.beta1) * g;
       second[i] = o.beta2 * second[i] + (1 - o.beta2) * g * g;
-      const double m = first[i] / (1 - std::pow(o.beta1, static_cast<double>(t))), v = second[i] / (1 - std::pow(o.beta2, static_cast<double>(t)));
+      const double m = first[i] / (1 - std::pow(o.beta1, static_cast<double>(t))),
+                   v = second[i] / (1 - std::pow(o.beta2, static_cast<double>(t)));
       values[i] -= rate * decay * values[i] + rate * m / (std::sqrt(v) + o.epsilon);
     }
   }
@@ -49,7 +50,8 @@ TEST(AdamW, fused_step_equals_the_plain_one) {
     for (const float g : gradient) ASSERT_EQ(g, 0.0F);
   }
   for (std::size_t i = 0; i < n; ++i)
-    ASSERT_NEAR(static_cast<double>(values[i]), static_cast<std::int64_t>(i) < half ? plain.values[i] : no_decay.values[i], 2e-6) << i;
+    ASSERT_NEAR(static_cast<double>(values[i]), static_cast<std::int64_t>(i) < half ? plain.values[i] : no_decay.values[i], 2e-6)
+        << i;
 }
 
 TEST(AdamW, norm_does_not_depend_on_the_number_of_threads) {

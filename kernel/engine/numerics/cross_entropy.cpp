@@ -19,7 +19,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-constexpr std::int64_t largest_block = 256;  // every product packs the table again: fewer rows cost more than the logits leaving the second-level cache
+constexpr std::int64_t largest_block =
+    256;  // every product packs the table again: fewer rows cost more than the logits leaving the second-level cache
 
 /// Turns a row of logits into scaled probabilities when `scale` is not 0; gives the row's loss.
 MOIETY_CLONES float softmax_row(float* logits, std::int64_t size, std::int64_t target, float scale) {
@@ -45,20 +46,22 @@ struct Sizes {
   std::int64_t rows, width, vocabulary;
 };
 Sizes check(const at::Tensor& hidden, const at::Tensor& table, const at::Tensor& targets) {
-  TORCH_CHECK(hidden.dim() == 2 && hidden.size(0) > 0 && table.dim() == 2 && targets.dim() == 1 && hidden.size(1) == table.size(1) &&
-                  hidden.size(0) == targets.size(0) && targets.scalar_type() == at::kLong,
+  TORCH_CHECK(hidden.dim() == 2 && hidden.size(0) > 0 && table.dim() == 2 && targets.dim() == 1 &&
+                  hidden.size(1) == table.size(1) && hidden.size(0) == targets.size(0) && targets.scalar_type() == at::kLong,
               "cross-entropy: hidden ", hidden.sizes(), ", table ", table.sizes(), ", targets ", targets.sizes());
   const Sizes sizes{hidden.size(0), hidden.size(1), table.size(0)};
   const std::int64_t* target = targets.data_ptr<std::int64_t>();
   for (std::int64_t r = 0; r < sizes.rows; ++r)
-    TORCH_CHECK(target[r] >= 0 && target[r] < sizes.vocabulary, "target ", target[r], " is outside a vocabulary of ", sizes.vocabulary);
+    TORCH_CHECK(target[r] >= 0 && target[r] < sizes.vocabulary, "target ", target[r], " is outside a vocabulary of ",
+                sizes.vocabulary);
   return sizes;
 }
 
 class BlockedCrossEntropy : public Function<BlockedCrossEntropy> {
  public:
   // The gradient is made together with the loss, while a block's probabilities are in the cache.
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& hidden, const at::Tensor& table, const at::Tensor& targets) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& hidden, const at::Tensor& table,
+                            const at::Tensor& targets) {
     const auto [rows, width, vocabulary] = check(hidden, table, targets);
     const at::Tensor x = hidden.contiguous(), w = table.contiguous();
     at::Tensor d_hidden = at::empty_like(x), d_table = at::empty_like(w);
@@ -75,7 +78,8 @@ class BlockedCrossEntropy : public Function<BlockedCrossEntropy> {
       float* turned = logits + block * v;
       product(Form::plain, Form::transposed, count, v, w_, {px + first * w_, w_}, {pw, w_}, {logits, v});
       double loss = 0;
-      for (std::int64_t r = 0; r < count; ++r) loss += static_cast<double>(softmax_row(logits + r * v, v, target[first + r], scale));
+      for (std::int64_t r = 0; r < count; ++r)
+        loss += static_cast<double>(softmax_row(logits + r * v, v, target[first + r], scale));
       losses[static_cast<std::size_t>(lane)] += loss;
       product(Form::plain, Form::plain, count, w_, v, {logits, v}, {pw, w_}, {pd + first * w_, w_});
       transpose(count, w_, {px + first * w_, w_}, {turned, count});

@@ -22,7 +22,8 @@ TEST(CrossEntropy, blocked_form_equals_the_plain_one) {
     EXPECT_NEAR(cross_entropy(hidden, table, targets).item<double>(), plain.item<double>(), 2e-6 * plain.item<double>());
     EXPECT_LT((dh - h.grad()).abs().max().item<double>(), 3e-6 * h.grad().abs().max().item<double>() + 1e-6);
     EXPECT_LT((dt - t.grad()).abs().max().item<double>(), 3e-6 * t.grad().abs().max().item<double>() + 1e-6);
-    EXPECT_LT((token_losses(hidden, table, targets).to(at::kDouble) - token_losses(h, t, targets)).abs().max().item<double>(), 3e-5);
+    EXPECT_LT((token_losses(hidden, table, targets).to(at::kDouble) - token_losses(h, t, targets)).abs().max().item<double>(),
+              3e-5);
   }
 }
 

@@ -8,8 +8,8 @@
 
 namespace moiety::engine {
 
-void product(Form form_a, Form form_b, std::int64_t m, std::int64_t n, std::int64_t k, ConstBlock a, ConstBlock b, Block c, float keep,
-             float scale) {
+void product(Form form_a, Form form_b, std::int64_t m, std::int64_t n, std::int64_t k, ConstBlock a, ConstBlock b, Block c,
+             float keep, float scale) {
   if (m == 0 || n == 0) return;
   if (k == 0) {
     for (std::int64_t i = 0; i < m; ++i)
@@ -17,8 +17,8 @@ void product(Form form_a, Form form_b, std::int64_t m, std::int64_t n, std::int6
     return;
   }
   const auto letter = [](Form form) { return form == Form::plain ? 'N' : 'T'; };
-  const dnnl_status_t status = dnnl_sgemm(letter(form_a), letter(form_b), m, n, k, scale, a.data, a.stride, b.data, b.stride, keep,
-                                          c.data, c.stride);
+  const dnnl_status_t status =
+      dnnl_sgemm(letter(form_a), letter(form_b), m, n, k, scale, a.data, a.stride, b.data, b.stride, keep, c.data, c.stride);
   if (status != dnnl_success) throw std::runtime_error("oneDNN's sgemm failed with status " + std::to_string(status));
 }
 

@@ -18,8 +18,8 @@ struct Block {
   std::int64_t stride;
 };
 
-/// C [m, n] = keep·C + scale · op(A) op(B), op(A) [m, k], op(B) [k, n]. Equal calls give equal bits. A transposed A costs up to half of
-/// the speed where k or n is large: transpose() the smaller operand first.
+/// C [m, n] = keep·C + scale · op(A) op(B), op(A) [m, k], op(B) [k, n]. Equal calls give equal bits. A transposed A costs up to
+/// half of the speed where k or n is large: transpose() the smaller operand first.
 void product(Form form_a, Form form_b, std::int64_t m, std::int64_t n, std::int64_t k, ConstBlock a, ConstBlock b, Block c,
              float keep = 0, float scale = 1);
 

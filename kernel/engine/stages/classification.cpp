@@ -22,7 +22,9 @@ ItemBatch pack_items(const Items& items, std::int64_t context, const std::vector
   return packed;
 }
 
-at::Tensor class_loss(const at::Tensor& logits, const at::Tensor& labels) { return at::nll_loss(at::log_softmax(logits, 1), labels); }
+at::Tensor class_loss(const at::Tensor& logits, const at::Tensor& labels) {
+  return at::nll_loss(at::log_softmax(logits, 1), labels);
+}
 
 std::vector<ItemResult> classify(const Gpt& model, const Items& items, const std::vector<std::int64_t>& chosen,
                                  const std::function<bool(std::int64_t done)>& between) {
@@ -38,7 +40,8 @@ std::vector<ItemResult> classify(const Gpt& model, const Items& items, const std
     const at::Tensor logs = at::log_softmax(model.class_logits(packed.batch, forward), 1);
     const at::Tensor predictions = logs.argmax(1), losses = at::nll_loss(logs, packed.labels, {}, at::Reduction::None);
     for (std::size_t i = 0; i < part.size(); ++i)
-      results.push_back({part[i], items.label(part[i]), predictions.data_ptr<std::int64_t>()[i], static_cast<double>(losses.data_ptr<float>()[i])});
+      results.push_back({part[i], items.label(part[i]), predictions.data_ptr<std::int64_t>()[i],
+                         static_cast<double>(losses.data_ptr<float>()[i])});
     if (between && !between(static_cast<std::int64_t>(results.size()))) break;
   }
   return results;

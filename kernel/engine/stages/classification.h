@@ -26,7 +26,8 @@ struct ItemResult {
   double loss = 0;
 };
 /// What the model says about these items, in their order. `between` is asked between batches whether to go on.
-std::vector<ItemResult> classify(const Gpt& model, const Items& items, const std::vector<std::int64_t>& chosen, const std::function<bool(std::int64_t done)>& between = {});
+std::vector<ItemResult> classify(const Gpt& model, const Items& items, const std::vector<std::int64_t>& chosen,
+                                 const std::function<bool(std::int64_t done)>& between = {});
 
 struct ClassScore {
   double accuracy = 0, loss = 0;

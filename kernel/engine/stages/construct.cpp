@@ -19,11 +19,13 @@ struct ConstructOptions {
 };
 
 constexpr Parameter parameters[] = {
-    param<&ConstructOptions::layers>("feed_forward.layers", "all", "which layers get experts: all, last 2, every 2, or numbers from 0"),
+    param<&ConstructOptions::layers>("feed_forward.layers", "all",
+                                     "which layers get experts: all, last 2, every 2, or numbers from 0"),
     required<&ConstructOptions::experts>("feed_forward.experts", "how the experts are made"),
     required<&ConstructOptions::router>("feed_forward.router", "which experts a row runs")};
 
-constexpr Output results[] = {metric("experts", "experts", 0, "of each site"), metric("total_parameters", "parameters", 0, "of the model"),
+constexpr Output results[] = {metric("experts", "experts", 0, "of each site"),
+                              metric("total_parameters", "parameters", 0, "of the model"),
                               metric("active_parameters", "parameters", 0, "that one token uses")};
 
 /// The layers of a model that the rule means, in order, or a problem.
@@ -43,8 +45,10 @@ std::vector<std::int64_t> layers_of(const Layers& wanted, std::int64_t layers, C
     problems.push_back({path, "`" + wanted.rule + "` is no rule; there are all, last N, every N"});
   }
   for (const std::int64_t layer : wanted.list) {
-    if (layer < 0 || layer >= layers) problems.push_back({path, fmt::format("there is no layer {}; they are 0 … {}", layer, layers - 1)});
-    else if (!chosen.insert(layer).second) problems.push_back({path, fmt::format("layer {} is named twice", layer)});
+    if (layer < 0 || layer >= layers)
+      problems.push_back({path, fmt::format("there is no layer {}; they are 0 … {}", layer, layers - 1)});
+    else if (!chosen.insert(layer).second)
+      problems.push_back({path, fmt::format("layer {} is named twice", layer)});
   }
   if (chosen.empty() && problems.empty()) problems.push_back({path, "names no layer"});
   return {chosen.begin(), chosen.end()};
@@ -103,7 +107,8 @@ void fill(Gpt& model, const ExpertSite& site, const TensorMap& values) {
   const char* name = site.constructor().name;
   const at::NoGradGuard no_gradient;
   for (const auto& [role, value] : values)
-    if (model.parameters().find(prefix + role) == nullptr) throw ComponentFailure(name, "expand", "gives `" + role + "`, which was not declared");
+    if (model.parameters().find(prefix + role) == nullptr)
+      throw ComponentFailure(name, "expand", "gives `" + role + "`, which was not declared");
   for (const char* role : roles) {
     const auto* entry = model.parameters().find(prefix + role);
     if (entry == nullptr) continue;
@@ -111,7 +116,8 @@ void fill(Gpt& model, const ExpertSite& site, const TensorMap& values) {
     if (value == values.end()) throw ComponentFailure(name, "expand", std::string("does not give `") + role + "`");
     if (!value->second.defined() || value->second.sizes() != entry->tensor->sizes())
       throw ComponentFailure(name, "expand", std::string("gives `") + role + "` in another shape than it was declared");
-    if (!at::isfinite(value->second).all().item<bool>()) throw ComponentFailure(name, "expand", std::string("gives a `") + role + "` that is not finite");
+    if (!at::isfinite(value->second).all().item<bool>())
+      throw ComponentFailure(name, "expand", std::string("gives a `") + role + "` that is not finite");
     entry->tensor->copy_(value->second);
   }
 }
@@ -139,7 +145,8 @@ Result<StageOutcome> run(StageContext& context) {
     auto& place = (*sites)[static_cast<std::size_t>(layer)];
     if (place) return fail(ErrorKind::failed, fmt::format("layer {} of the model has experts already", layer));
     auto made = make(context.components, job.config, site_of(architecture, layer), read.problems);
-    if (auto status = read.status(); !made || !status) return status ? fail(ErrorKind::failed, "a component cannot be made") : tl::unexpected<Error>(status.error());
+    if (auto status = read.status(); !made || !status)
+      return status ? fail(ErrorKind::failed, "a component cannot be made") : tl::unexpected<Error>(status.error());
     sources[layer] = dense_tensors(*file, fmt::format("layer{}.feed_forward.", layer));
     call("plan", made->constructor, [&] {
       made->constructor.as<ExpertConstructor>().plan(sources[layer], made->site, cluster.fork(static_cast<std::uint64_t>(layer)));
@@ -176,7 +183,8 @@ Result<StageOutcome> run(StageContext& context) {
   const PlannedModel facts = facts_of(model);
   outcome.cost = {0, 0, facts.total, facts.active, 0};
   outcome.results = {{"experts", model.sites()[static_cast<std::size_t>(layers.front())]->site().experts},
-                     {"total_parameters", facts.total}, {"active_parameters", facts.active}};
+                     {"total_parameters", facts.total},
+                     {"active_parameters", facts.active}};
   if (file->manifest.contains("position")) outcome.position = file->manifest["position"];
   return outcome;
 }
@@ -222,8 +230,22 @@ CheckResult check(const CheckContext& context) {
 }  // namespace
 
 Verb construct_verb() {
-  return {"construct", "makes experts from a dense model", false, "model", {{"from", "model", true}}, false, false, {"init", "cluster"},
-          parameters, std::size(parameters), nullptr, 0, results, std::size(results), &run, &check};
+  return {"construct",
+          "makes experts from a dense model",
+          false,
+          "model",
+          {{"from", "model", true}},
+          false,
+          false,
+          {"init", "cluster"},
+          parameters,
+          std::size(parameters),
+          nullptr,
+          0,
+          results,
+          std::size(results),
+          &run,
+          &check};
 }
 
 }  // namespace moiety::engine

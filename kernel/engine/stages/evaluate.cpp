@@ -25,16 +25,22 @@ struct EvaluateOptions {
 
 constexpr Parameter parameters[] = {
     param<&EvaluateOptions::split>("data.split", TextSplit::test, "which part of the corpus"),
-    optional<&EvaluateOptions::tokens>("data.tokens", "how many tokens, divided evenly over the domains: the first windows of each; all when left out").at_least(1).in("tokens"),
+    optional<&EvaluateOptions::tokens>(
+        "data.tokens", "how many tokens, divided evenly over the domains: the first windows of each; all when left out")
+        .at_least(1)
+        .in("tokens"),
     optional<&EvaluateOptions::domains>("data.domains", "which domains; all when left out"),
     optional<&EvaluateOptions::on>("on", "sets of the task the model was tuned for: test, valid")};
 
-constexpr Output metrics[] = {metric("perplexity", "", -1, "exp of the mean loss of a domain's windows").over("domain").with("data"),
-                              metric("loss", "nats", -1, "mean loss of a domain's windows, a token").over("domain").with("data"),
-                              metric("accuracy", "share", +1, "share of a set's items that are right").over("set").with("on"),
-                              metric("loss", "nats", -1, "mean loss of a set's items").over("set").with("on")};
+constexpr Output metrics[] = {
+    metric("perplexity", "", -1, "exp of the mean loss of a domain's windows").over("domain").with("data"),
+    metric("loss", "nats", -1, "mean loss of a domain's windows, a token").over("domain").with("data"),
+    metric("accuracy", "share", +1, "share of a set's items that are right").over("set").with("on"),
+    metric("loss", "nats", -1, "mean loss of a set's items").over("set").with("on")};
 
-Split split_of(TextSplit split) { return split == TextSplit::test ? Split::test : split == TextSplit::valid ? Split::valid : Split::train; }
+Split split_of(TextSplit split) {
+  return split == TextSplit::test ? Split::test : split == TextSplit::valid ? Split::valid : Split::train;
+}
 
 std::optional<Split> split_of(const std::string& set) {
   for (const Split split : {Split::train, Split::valid, Split::test})
@@ -95,11 +101,15 @@ Status measure_items(StageContext& context, const EvaluateOptions& options, cons
   std::string table = "set\tid\tlabel\tprediction\tcorrect\tloss\n";
   for (const auto& set : options.on) {
     const auto split = split_of(set);
-    if (!split) return fail(ErrorKind::failed, fmt::format("the task has no set `{}`; {}", set, did_you_mean(set, {"test", "valid", "train"})));
+    if (!split)
+      return fail(ErrorKind::failed,
+                  fmt::format("the task has no set `{}`; {}", set, did_you_mean(set, {"test", "valid", "train"})));
     auto task = EvaluationTask::open(context.job.task, *split);
     if (!task) return pass(task);
     if (model.architecture().classes != task->facts().class_count())
-      return fail(ErrorKind::failed, fmt::format("the model tells {} classes apart, the task has {}", model.architecture().classes, task->facts().class_count()),
+      return fail(ErrorKind::failed,
+                  fmt::format("the model tells {} classes apart, the task has {}", model.architecture().classes,
+                              task->facts().class_count()),
                   "evaluate a stage that was fine-tuned for this task");
     const Items& items = task->items();
     if (items.count() == 0) return fail(ErrorKind::failed, "the set `" + set + "` is empty");
@@ -107,7 +117,8 @@ Status measure_items(StageContext& context, const EvaluateOptions& options, cons
       context.protocol.progress("examples", static_cast<double>(done), static_cast<double>(items.count()), 0, "evaluate");
       return context.stop.load() == 0;
     });
-    for (const auto& result : results) work.add_sequences(1, static_cast<double>(std::min(model.architecture().context, items.length(result.item))));
+    for (const auto& result : results)
+      work.add_sequences(1, static_cast<double>(std::min(model.architecture().context, items.length(result.item))));
     work.class_read_outs += static_cast<double>(results.size());
     if (static_cast<std::int64_t>(results.size()) < items.count()) {
       outcome.ending = Ending::interrupted;
@@ -124,8 +135,10 @@ Status measure_items(StageContext& context, const EvaluateOptions& options, cons
     }
     const auto& classes = task->facts().classes;
     for (const auto& result : results)
-      table += fmt::format("{}\t{}\t{}\t{}\t{}\t{}\n", set, result.item, printable(classes[static_cast<std::size_t>(result.label)]),
-                           printable(classes[static_cast<std::size_t>(result.prediction)]), result.label == result.prediction ? 1 : 0, number(result.loss));
+      table +=
+          fmt::format("{}\t{}\t{}\t{}\t{}\t{}\n", set, result.item, printable(classes[static_cast<std::size_t>(result.label)]),
+                      printable(classes[static_cast<std::size_t>(result.prediction)]), result.label == result.prediction ? 1 : 0,
+                      number(result.loss));
   }
   outcome.files["items.tsv"] = std::move(table);
   return {};
@@ -154,9 +167,12 @@ CheckResult check(const CheckContext& context) {
   auto read = stage_options<EvaluateOptions>(parameters, context.job, context.components);
   result.problems = read.problems;
   const bool text = context.job.config.contains("data") && !context.job.config["data"].is_null();
-  if (!text && read.values.on.empty()) result.problems.push_back({"", "says neither which text (`data`) nor which sets (`on`) to measure"});
+  if (!text && read.values.on.empty())
+    result.problems.push_back({"", "says neither which text (`data`) nor which sets (`on`) to measure"});
   for (const auto& set : read.values.on)
-    if (!split_of(set)) result.problems.push_back({"on", fmt::format("the task has no set `{}`; {}", set, did_you_mean(set, {"test", "valid", "train"}))});
+    if (!split_of(set))
+      result.problems.push_back(
+          {"on", fmt::format("the task has no set `{}`; {}", set, did_you_mean(set, {"test", "valid", "train"}))});
   if (context.job.input("from") == nullptr) result.problems.push_back({"from", "a model to measure is needed"});
   if (!result.problems.empty()) return result;
   const auto model = planned_starting_model(context, 0, 0, result.problems);
@@ -169,7 +185,8 @@ CheckResult check(const CheckContext& context) {
     if (facts)
       for (const auto& wanted : read.values.domains)
         if (std::find(facts->domains.begin(), facts->domains.end(), wanted) == facts->domains.end())
-          result.problems.push_back({"data.domains", fmt::format("the corpus has no domain `{}`; {}", wanted, did_you_mean(wanted, facts->domains))});
+          result.problems.push_back(
+              {"data.domains", fmt::format("the corpus has no domain `{}`; {}", wanted, did_you_mean(wanted, facts->domains))});
   }
   if (text && read.values.tokens) {
     const auto length = static_cast<double>(model->architecture.context);
@@ -183,8 +200,22 @@ CheckResult check(const CheckContext& context) {
 }  // namespace
 
 Verb evaluate_verb() {
-  return {"evaluate", "measures a model on text or on the sets of a task", true, "none", {{"from", "model", true}}, true, false, {},
-          parameters, std::size(parameters), metrics, std::size(metrics), nullptr, 0, &run, &check};
+  return {"evaluate",
+          "measures a model on text or on the sets of a task",
+          true,
+          "none",
+          {{"from", "model", true}},
+          true,
+          false,
+          {},
+          parameters,
+          std::size(parameters),
+          metrics,
+          std::size(metrics),
+          nullptr,
+          0,
+          &run,
+          &check};
 }
 
 }  // namespace moiety::engine

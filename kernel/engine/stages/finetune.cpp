@@ -23,13 +23,20 @@ constexpr Parameter parameters[] = {
     required<&FinetuneOptions::task>("task", "the task to learn"),
     required<&FinetuneOptions::budget>("budget", "how long: examples, epochs, steps or tokens (at the items' mean length)"),
     param<&FinetuneOptions::batch>("batch", 32, "items a step").range(1, 1000000).in("items"),
-    param<&FinetuneOptions::micro_batch>("micro_batch", 0, "items computed at once, the rest is accumulated; 0: the whole batch").range(0, 1000000).in("items"),
+    param<&FinetuneOptions::micro_batch>("micro_batch", 0, "items computed at once, the rest is accumulated; 0: the whole batch")
+        .range(0, 1000000)
+        .in("items"),
     param<&FinetuneOptions::learning_rate>("learning_rate", 1e-3, "AdamW's peak rate").above(0),
     MOIETY_TRAINING_PARAMETERS(FinetuneOptions),
-    param<&FinetuneOptions::every_steps>("validation.every_steps", 0, "steps between two validations; 0: only at the end").at_least(0).in("steps"),
-    param<&FinetuneOptions::items>("validation.items", 1000, "validation items, the same for every seed; 0: all").at_least(0).in("items")};
+    param<&FinetuneOptions::every_steps>("validation.every_steps", 0, "steps between two validations; 0: only at the end")
+        .at_least(0)
+        .in("steps"),
+    param<&FinetuneOptions::items>("validation.items", 1000, "validation items, the same for every seed; 0: all")
+        .at_least(0)
+        .in("items")};
 
-constexpr Output metrics[] = {metric("loss", "nats", -1, "training loss of a step, an item"), metric("learning_rate", "", 0, "rate of a step"),
+constexpr Output metrics[] = {metric("loss", "nats", -1, "training loss of a step, an item"),
+                              metric("learning_rate", "", 0, "rate of a step"),
                               metric("valid_loss", "nats", -1, "loss of the validation items"),
                               metric("valid_accuracy", "share", +1, "share of the validation items that are right")};
 constexpr Output results[] = {metric("valid_loss", "nats", -1, "at the end"), metric("valid_accuracy", "share", +1, "at the end"),
@@ -68,7 +75,8 @@ Result<StageOutcome> run(StageContext& context) {
   if (!task) return pass(task);
   const Items& items = task->items(TrainingSplit::train);
   const Items& valid_items = task->items(TrainingSplit::valid);
-  if (items.count() == 0 || valid_items.count() == 0) return fail(ErrorKind::failed, "the task has no items to train on, or none to validate with");
+  if (items.count() == 0 || valid_items.count() == 0)
+    return fail(ErrorKind::failed, "the task has no items to train on, or none to validate with");
   auto start = starting_model(context, task->facts().vocabulary, task->facts().class_count());
   if (!start) return pass(start);
   StageOutcome outcome;
@@ -95,7 +103,8 @@ Result<StageOutcome> run(StageContext& context) {
   plan.done = [&] { return taken; };
   plan.accumulate = [&](std::int64_t step) {
     std::vector<std::int64_t> chosen;
-    for (std::int64_t place = step * options.batch; place < std::min(*examples, (step + 1) * options.batch); ++place) chosen.push_back(order.at(place));
+    for (std::int64_t place = step * options.batch; place < std::min(*examples, (step + 1) * options.batch); ++place)
+      chosen.push_back(order.at(place));
     const auto count = static_cast<std::int64_t>(chosen.size());
     double loss = 0;
     for (std::int64_t first = 0; first < count; first += micro) {
@@ -142,7 +151,10 @@ Result<StageOutcome> run(StageContext& context) {
   const PlannedModel cost = facts_of(model);
   outcome.cost = {work.tokens, training_flops(cost, work), cost.total, cost.active, 0};
   if (outcome.ending != Ending::done) return outcome;
-  outcome.results = {{"valid_loss", valid_loss}, {"valid_accuracy", valid_accuracy}, {"tokens", outcome.cost.tokens}, {"flops", outcome.cost.flops}};
+  outcome.results = {{"valid_loss", valid_loss},
+                     {"valid_accuracy", valid_accuracy},
+                     {"tokens", outcome.cost.tokens},
+                     {"flops", outcome.cost.flops}};
   return outcome;
 }
 
@@ -172,8 +184,9 @@ CheckResult check(const CheckContext& context) {
   Work work;
   work.add_sequences(static_cast<double>(*examples), length);
   work.class_read_outs = static_cast<double>(*examples);
-  result.cost = {work.tokens, training_flops(*model, work), model->total, model->active,
-                 training_memory(*model, static_cast<double>(read.values.micro_batch > 0 ? read.values.micro_batch : batch) * length)};
+  result.cost = {
+      work.tokens, training_flops(*model, work), model->total, model->active,
+      training_memory(*model, static_cast<double>(read.values.micro_batch > 0 ? read.values.micro_batch : batch) * length)};
   result.model = std::move(model);
   return result;
 }
@@ -181,8 +194,22 @@ CheckResult check(const CheckContext& context) {
 }  // namespace
 
 Verb finetune_verb() {
-  return {"finetune", "trains the whole model and a classification head on a task", false, "model", {{"from", "model", false}}, false, true,
-          {"init", "data", "noise"}, parameters, std::size(parameters), metrics, std::size(metrics), results, std::size(results), &run, &check};
+  return {"finetune",
+          "trains the whole model and a classification head on a task",
+          false,
+          "model",
+          {{"from", "model", false}},
+          false,
+          true,
+          {"init", "data", "noise"},
+          parameters,
+          std::size(parameters),
+          metrics,
+          std::size(metrics),
+          results,
+          std::size(results),
+          &run,
+          &check};
 }
 
 }  // namespace moiety::engine

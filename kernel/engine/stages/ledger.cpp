@@ -22,7 +22,8 @@ std::vector<std::int64_t> Ledger::give(const std::vector<double>& shares, std::i
   for (std::size_t d = 0; d < shares.size(); ++d) {
     if (windows_[d] == 0) continue;
     // Divided by the largest first: a sum of huge shares must not overflow.
-    share[d] = largest > 0 ? (std::isfinite(shares[d]) ? std::max(0.0, shares[d] / largest) : 0.0) : static_cast<double>(windows_[d]);
+    share[d] =
+        largest > 0 ? (std::isfinite(shares[d]) ? std::max(0.0, shares[d] / largest) : 0.0) : static_cast<double>(windows_[d]);
     total += share[d];
   }
   std::vector<std::int64_t> order;

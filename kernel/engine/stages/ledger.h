@@ -16,8 +16,8 @@ class Ledger {
   explicit Ledger(std::vector<std::int64_t> domain_windows);
 
   /// `count` windows for these shares, one domain each, in the order in which they are due. Shares are normalised; negative and
-  /// non-finite ones count as 0; when nothing is left the windows of the domains decide. After any number of calls a domain has been
-  /// given what its shares add up to, to less than the number of domains (one, while shares stay the same).
+  /// non-finite ones count as 0; when nothing is left the windows of the domains decide. After any number of calls a domain has
+  /// been given what its shares add up to, to less than the number of domains (one, while shares stay the same).
   std::vector<std::int64_t> give(const std::vector<double>& shares, std::int64_t count);
 
   const std::vector<std::int64_t>& given() const { return given_; }

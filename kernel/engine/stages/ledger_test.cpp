@@ -18,7 +18,8 @@ TEST(Ledger, steady_shares_are_followed_to_less_than_one_window_at_every_moment)
   Ledger ledger({10, 10, 10, 10});
   for (std::int64_t i = 1; i <= 1000; ++i) {
     ledger.give(shares, 1);
-    for (std::size_t d = 0; d < 4; ++d) ASSERT_LT(std::abs(static_cast<double>(ledger.given()[d]) - shares[d] * static_cast<double>(i)), 1.0);
+    for (std::size_t d = 0; d < 4; ++d)
+      ASSERT_LT(std::abs(static_cast<double>(ledger.given()[d]) - shares[d] * static_cast<double>(i)), 1.0);
   }
   EXPECT_EQ(ledger.given(), (std::vector<std::int64_t>{500, 300, 150, 50}));
 }
@@ -35,11 +36,20 @@ TEST(Ledger, five_hundred_random_proposals_all_end_exact) {
       std::vector<double> shares(domains), clean(domains);
       for (std::size_t d = 0; d < domains; ++d) {
         switch (random.below(8)) {
-          case 0: shares[d] = std::numeric_limits<double>::quiet_NaN(); break;
-          case 1: shares[d] = -random.uniform(); break;
-          case 2: shares[d] = 1e300 * random.uniform(); break;
-          case 3: shares[d] = std::numeric_limits<double>::infinity(); break;
-          default: shares[d] = random.uniform();
+          case 0:
+            shares[d] = std::numeric_limits<double>::quiet_NaN();
+            break;
+          case 1:
+            shares[d] = -random.uniform();
+            break;
+          case 2:
+            shares[d] = 1e300 * random.uniform();
+            break;
+          case 3:
+            shares[d] = std::numeric_limits<double>::infinity();
+            break;
+          default:
+            shares[d] = random.uniform();
         }
         clean[d] = std::isfinite(shares[d]) ? std::max(0.0, shares[d]) : 0.0;
       }

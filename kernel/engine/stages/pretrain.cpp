@@ -25,21 +25,30 @@ struct PretrainOptions : TrainingOptions {
 };
 
 constexpr Parameter parameters[] = {
-    required<&PretrainOptions::budget>("budget", "how long: tokens, steps, epochs or examples (windows); whole steps, rounded up"),
+    required<&PretrainOptions::budget>("budget",
+                                       "how long: tokens, steps, epochs or examples (windows); whole steps, rounded up"),
     param<&PretrainOptions::batch>("batch", 16, "windows a step").range(1, 1000000).in("windows"),
-    param<&PretrainOptions::micro_batch>("micro_batch", 0, "windows computed at once, the rest is accumulated; 0: the whole batch").range(0, 1000000).in("windows"),
+    param<&PretrainOptions::micro_batch>("micro_batch", 0,
+                                         "windows computed at once, the rest is accumulated; 0: the whole batch")
+        .range(0, 1000000)
+        .in("windows"),
     param<&PretrainOptions::learning_rate>("learning_rate", 2e-3, "AdamW's peak rate").above(0),
     MOIETY_TRAINING_PARAMETERS(PretrainOptions),
     param<&PretrainOptions::mixing>("mixing", "proportional", "what share of the windows each domain gets"),
     param<&PretrainOptions::sampler>("sampler", "uniform", "which windows of a domain come next"),
-    param<&PretrainOptions::every_steps>("validation.every_steps", 100, "steps between two validations; 0: only at the end").at_least(0).in("steps"),
-    param<&PretrainOptions::windows>("validation.windows", 128, "validation windows, in proportion to the domains' sizes").at_least(1).in("windows")};
+    param<&PretrainOptions::every_steps>("validation.every_steps", 100, "steps between two validations; 0: only at the end")
+        .at_least(0)
+        .in("steps"),
+    param<&PretrainOptions::windows>("validation.windows", 128, "validation windows, in proportion to the domains' sizes")
+        .at_least(1)
+        .in("windows")};
 
-constexpr Output metrics[] = {metric("loss", "nats", -1, "training loss of a step, a token"),
-                              metric("learning_rate", "", 0, "rate of a step"),
-                              metric("valid_loss", "nats", -1, "loss of the validation windows, a token"),
-                              metric("perplexity", "", -1, "exp of the last valid_loss"),
-                              metric("unigram_loss", "nats", 0, "loss of the same validation tokens under a unigram model, add-one smoothed, of the tokens read in training")};
+constexpr Output metrics[] = {
+    metric("loss", "nats", -1, "training loss of a step, a token"), metric("learning_rate", "", 0, "rate of a step"),
+    metric("valid_loss", "nats", -1, "loss of the validation windows, a token"),
+    metric("perplexity", "", -1, "exp of the last valid_loss"),
+    metric("unigram_loss", "nats", 0,
+           "loss of the same validation tokens under a unigram model, add-one smoothed, of the tokens read in training")};
 constexpr Output results[] = {metric("valid_loss", "nats", -1, "loss of the validation windows at the end"),
                               metric("perplexity", "", -1, "its exp"), metric("unigram_loss", "nats", 0, "see the metric"),
                               metric("tokens", "tokens", 0, "trained on"), metric("flops", "", 0, "spent on training")};
@@ -71,14 +80,16 @@ FixedWindows draw_windows(const Pool& pool, const Instance& sampler, const std::
   for (const std::int64_t domain : order) ++counts[static_cast<std::size_t>(domain)];
   call("draw", sampler, [&] { sampler.as<Sampler>().draw(counts, drawn); });
   if (drawn.size() != order.size())
-    throw ComponentFailure(sampler.name, "draw", std::to_string(drawn.size()) + " windows were drawn, not " + std::to_string(order.size()));
+    throw ComponentFailure(sampler.name, "draw",
+                           std::to_string(drawn.size()) + " windows were drawn, not " + std::to_string(order.size()));
   std::vector<std::size_t> next(counts.size());
   for (std::size_t d = 1; d < counts.size(); ++d) next[d] = next[d - 1] + static_cast<std::size_t>(counts[d - 1]);
   FixedWindows windows;
   for (const std::int64_t domain : order) {
     const auto d = static_cast<std::size_t>(domain);
     const std::int64_t index = drawn[next[d]++] - pool.table.first[d];
-    if (index < 0 || index >= pool.windows[d]) throw ComponentFailure(sampler.name, "draw", "a window is not of the domain asked for");
+    if (index < 0 || index >= pool.windows[d])
+      throw ComponentFailure(sampler.name, "draw", "a window is not of the domain asked for");
     windows.emplace_back(domain, index);
   }
   return windows;
@@ -90,7 +101,8 @@ std::vector<double> shares_of(const Instance& mixing, std::int64_t step, std::in
   progress.steps = steps;
   auto shares = call("mixture", mixing, [&] { return mixing.as<MixingScheduler>().mixture(progress); });
   if (shares.size() != domains)
-    throw ComponentFailure(mixing.name, "mixture", std::to_string(shares.size()) + " shares for " + std::to_string(domains) + " domains");
+    throw ComponentFailure(mixing.name, "mixture",
+                           std::to_string(shares.size()) + " shares for " + std::to_string(domains) + " domains");
   for (const double share : shares)
     if (!std::isfinite(share) || share < 0) throw ComponentFailure(mixing.name, "mixture", "a share is negative or not finite");
   return shares;
@@ -103,7 +115,8 @@ Result<StageOutcome> run(StageContext& context) {
   const PretrainOptions& options = read.values;
   auto corpus = TrainingCorpus::open(job.corpus);
   if (!corpus) return pass(corpus);
-  const TokenStreams &train_streams = corpus->streams(TrainingSplit::train), &valid_streams = corpus->streams(TrainingSplit::valid);
+  const TokenStreams &train_streams = corpus->streams(TrainingSplit::train),
+                     &valid_streams = corpus->streams(TrainingSplit::valid);
   const auto& facts = corpus->facts();
   auto start = starting_model(context, facts.vocabulary, 0);
   if (!start) return pass(start);
@@ -113,7 +126,8 @@ Result<StageOutcome> run(StageContext& context) {
   const std::int64_t length = model.architecture().context;
 
   const Pool pool(train_streams, length);
-  if (pool.total() == 0) return fail(ErrorKind::failed, "no domain of the corpus has as many training tokens as the context is long");
+  if (pool.total() == 0)
+    return fail(ErrorKind::failed, "no domain of the corpus has as many training tokens as the context is long");
   auto examples = examples_of(options.budget, options.batch, pool.total(), static_cast<double>(length));
   if (!examples) return pass(examples);
   const std::int64_t steps = (*examples + options.batch - 1) / options.batch, run_windows = steps * options.batch;
@@ -139,7 +153,8 @@ Result<StageOutcome> run(StageContext& context) {
   }
 
   const FixedWindows valid_windows = proportional_windows(valid_streams, length, options.windows);
-  if (valid_windows.empty()) return fail(ErrorKind::failed, "no domain of the corpus has as many validation tokens as the context is long");
+  if (valid_windows.empty())
+    return fail(ErrorKind::failed, "no domain of the corpus has as many validation tokens as the context is long");
   double valid_loss = 0;
   Work work;
   std::int64_t taken = 0;
@@ -156,7 +171,8 @@ Result<StageOutcome> run(StageContext& context) {
     double loss = 0;
     for (std::int64_t first = 0; first < options.batch; first += micro) {
       const std::int64_t last = std::min(options.batch, first + micro);
-      const WindowBatch packed = pack_windows(train_streams, length, FixedWindows(windows.begin() + first, windows.begin() + last));
+      const WindowBatch packed =
+          pack_windows(train_streams, length, FixedWindows(windows.begin() + first, windows.begin() + last));
       const std::int64_t* target = packed.targets.data_ptr<std::int64_t>();
       for (std::int64_t i = 0; i < packed.targets.numel(); ++i) ++counts[static_cast<std::size_t>(target[i])];
       ForwardContext forward;
@@ -208,8 +224,11 @@ Result<StageOutcome> run(StageContext& context) {
   const double unigram = unigram_loss(valid_streams, length, valid_windows, counts);
   context.series.log("perplexity", steps, std::exp(valid_loss));
   context.series.log("unigram_loss", steps, unigram);
-  outcome.results = {{"valid_loss", valid_loss}, {"perplexity", std::exp(valid_loss)}, {"unigram_loss", unigram},
-                     {"tokens", outcome.cost.tokens}, {"flops", outcome.cost.flops}};
+  outcome.results = {{"valid_loss", valid_loss},
+                     {"perplexity", std::exp(valid_loss)},
+                     {"unigram_loss", unigram},
+                     {"tokens", outcome.cost.tokens},
+                     {"flops", outcome.cost.flops}};
   for (std::size_t d = 0; d < facts.domains.size(); ++d) outcome.position[facts.domains[d]] = before[d] + ledger.given()[d];
   return outcome;
 }
@@ -258,8 +277,22 @@ CheckResult check(const CheckContext& context) {
 }  // namespace
 
 Verb pretrain_verb() {
-  return {"pretrain", "trains a language model on windows of the corpus", false, "model", {{"from", "model", false}}, true, false,
-          {"init", "data", "noise"}, parameters, std::size(parameters), metrics, std::size(metrics), results, std::size(results), &run, &check};
+  return {"pretrain",
+          "trains a language model on windows of the corpus",
+          false,
+          "model",
+          {{"from", "model", false}},
+          true,
+          false,
+          {"init", "data", "noise"},
+          parameters,
+          std::size(parameters),
+          metrics,
+          std::size(metrics),
+          results,
+          std::size(results),
+          &run,
+          &check};
 }
 
 }  // namespace moiety::engine

@@ -40,10 +40,10 @@ enum class Ending { done, diverged, interrupted };
 
 struct StageOutcome {
   Ending ending = Ending::done;
-  std::string error;               ///< why it diverged
-  std::unique_ptr<Gpt> model;      ///< what it leaves, or null
+  std::string error;           ///< why it diverged
+  std::unique_ptr<Gpt> model;  ///< what it leaves, or null
   nlohmann::json results = nlohmann::json::object();
-  nlohmann::json position;         ///< windows read of each domain, or null
+  nlohmann::json position;  ///< windows read of each domain, or null
   Cost cost;
   std::map<std::string, std::string> files;  ///< further files of the artifact: name → content
 };

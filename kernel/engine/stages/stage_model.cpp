@@ -35,10 +35,12 @@ Result<StartingModel> starting_model(const StageContext& context, std::int64_t v
     file.manifest = nlohmann::json::object();
   }
   if (vocabulary > 0 && file.architecture.vocabulary != vocabulary)
-    return fail(ErrorKind::failed, fmt::format("the model reads {} tokens, the data has {}", file.architecture.vocabulary, vocabulary));
+    return fail(ErrorKind::failed,
+                fmt::format("the model reads {} tokens, the data has {}", file.architecture.vocabulary, vocabulary));
   const bool same_head = classes > 0 && file.architecture.classes == classes && file.manifest.value("task", "") == job.task_hash;
   if (classes > 0) file.architecture.classes = classes;
-  auto sites = make_sites(file.manifest, file.architecture, context.components, context.resumed ? context.resumed->state : file.state);
+  auto sites =
+      make_sites(file.manifest, file.architecture, context.components, context.resumed ? context.resumed->state : file.state);
   if (!sites) return pass(sites);
   start.model = std::make_unique<Gpt>(file.architecture, std::move(*sites));
   if (context.resumed) {
@@ -71,7 +73,8 @@ Result<PlannedModel> planned_model_of(const std::string& artifact, const Compone
   for (const auto& described : manifest->value("sites", nlohmann::json::array())) {
     Site site;
     site.layer = described.value("layer", std::int64_t{-1});
-    if (site.layer < 0 || site.layer >= architecture->layers || !described.contains("router")) return fail(ErrorKind::failed, artifact + ": a site that cannot be");
+    if (site.layer < 0 || site.layer >= architecture->layers || !described.contains("router"))
+      return fail(ErrorKind::failed, artifact + ": a site that cannot be");
     site.layers = architecture->layers;
     site.width = architecture->width;
     site.inner = architecture->inner;
@@ -81,7 +84,9 @@ Result<PlannedModel> planned_model_of(const std::string& artifact, const Compone
     config["use"] = described["router"].value("use", "");
     ConfigProblems problems;
     const auto router = components.make("router", config, fmt::format("from.layer{}.feed_forward.router", site.layer), problems);
-    if (!router) return fail(ErrorKind::usage, problems.empty() ? "a router cannot be made" : problems.front().path + ": " + problems.front().message);
+    if (!router)
+      return fail(ErrorKind::usage,
+                  problems.empty() ? "a router cannot be made" : problems.front().path + ": " + problems.front().message);
     const auto layer = static_cast<std::size_t>(site.layer);
     const RouterCost router_cost = call("cost", *router, [&] { return router->as<Router>().cost(site); });
     facts.experts[layer] = site.experts;
@@ -91,7 +96,8 @@ Result<PlannedModel> planned_model_of(const std::string& artifact, const Compone
   return facts;
 }
 
-std::optional<PlannedModel> planned_starting_model(const CheckContext& context, std::int64_t vocabulary, std::int64_t classes, ConfigProblems& problems) {
+std::optional<PlannedModel> planned_starting_model(const CheckContext& context, std::int64_t vocabulary, std::int64_t classes,
+                                                   ConfigProblems& problems) {
   PlannedModel facts;
   if (const JobInput* from = context.job.input("from")) {
     const auto planned = context.planned.find(from->stage);
@@ -106,7 +112,8 @@ std::optional<PlannedModel> planned_starting_model(const CheckContext& context, 
       facts = std::move(*read);
     }
     if (vocabulary > 0 && facts.architecture.vocabulary > 0 && facts.architecture.vocabulary != vocabulary) {
-      problems.push_back({"from", fmt::format("the model reads {} tokens, the data has {}", facts.architecture.vocabulary, vocabulary)});
+      problems.push_back(
+          {"from", fmt::format("the model reads {} tokens, the data has {}", facts.architecture.vocabulary, vocabulary)});
       return std::nullopt;
     }
   } else {
@@ -124,7 +131,8 @@ std::optional<PlannedModel> planned_starting_model(const CheckContext& context, 
     facts = dense_facts(*architecture);
   }
   if (classes > 0 && facts.architecture.classes != classes) {
-    const double more = static_cast<double>(classes - facts.architecture.classes) * static_cast<double>(facts.architecture.width + 1);
+    const double more =
+        static_cast<double>(classes - facts.architecture.classes) * static_cast<double>(facts.architecture.width + 1);
     facts.total += more;
     facts.active += more;
     facts.architecture.classes = classes;

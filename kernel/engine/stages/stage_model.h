@@ -19,7 +19,8 @@ struct StartingModel {
 Result<StartingModel> starting_model(const StageContext& context, std::int64_t vocabulary, std::int64_t classes);
 
 /// The same for the dry pass; problems say what is wrong.
-std::optional<PlannedModel> planned_starting_model(const CheckContext& context, std::int64_t vocabulary, std::int64_t classes, ConfigProblems& problems);
+std::optional<PlannedModel> planned_starting_model(const CheckContext& context, std::int64_t vocabulary, std::int64_t classes,
+                                                   ConfigProblems& problems);
 
 /// Facts of the model in an artifact, components made and asked, no tensor made.
 Result<PlannedModel> planned_model_of(const std::string& artifact, const ComponentSet& components);

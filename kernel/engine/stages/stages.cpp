@@ -24,9 +24,16 @@ nlohmann::json describe_verbs() {
     for (std::size_t i = 0; i < verb.parameter_count; ++i) parameters.push_back(describe(verb.parameters[i]));
     for (std::size_t i = 0; i < verb.metric_count; ++i) metrics.push_back(describe(verb.metrics[i]));
     for (std::size_t i = 0; i < verb.result_count; ++i) results.push_back(describe(verb.results[i]));
-    list.push_back({{"name", verb.name}, {"summary", verb.summary}, {"measures", verb.measures}, {"leaves", verb.leaves}, {"inputs", inputs},
+    list.push_back({{"name", verb.name},
+                    {"summary", verb.summary},
+                    {"measures", verb.measures},
+                    {"leaves", verb.leaves},
+                    {"inputs", inputs},
                     {"needs", {{"corpus", verb.needs_corpus}, {"task", verb.needs_task}}},
-                    {"seeds", verb.seeds}, {"parameters", parameters}, {"metrics", metrics}, {"results", results}});
+                    {"seeds", verb.seeds},
+                    {"parameters", parameters},
+                    {"metrics", metrics},
+                    {"results", results}});
   }
   return list;
 }

@@ -142,7 +142,8 @@ TEST(Training, nothing_that_trains_can_open_a_test_split) {
   // And in fact: without the test files training runs, and measuring on them does not.
   const TinyStore store;
   for (const auto& entry : fs::recursive_directory_iterator(store.path("")))
-    if (entry.path().string().find("test.") != std::string::npos || entry.path().string().find(".test") != std::string::npos) fs::remove(entry.path());
+    if (entry.path().string().find("test.") != std::string::npos || entry.path().string().find(".test") != std::string::npos)
+      fs::remove(entry.path());
   EXPECT_EQ(run_here(store.pretrain("p")), 0);
   EXPECT_EQ(run_here(store.finetune("f", "p")), 0);
   EXPECT_EQ(run_here(store.evaluate("e", "p", {{"data", {{"split", "test"}}}})), 3);
@@ -276,8 +277,8 @@ TEST(Evaluate, T11_what_was_measured_before_a_failure_is_recorded) {
 
 TEST(Check, tells_cost_and_problems_of_a_chain_that_does_not_exist_yet) {
   const TinyStore store;
-  json pretrain = store.pretrain("p"), construct = store.construct("c", "p", {{"use", "avg-k"}, {"k", 2}}), tune = store.finetune("f", "c"),
-       score = store.evaluate("e", "f", {{"on", {"test"}}});
+  json pretrain = store.pretrain("p"), construct = store.construct("c", "p", {{"use", "avg-k"}, {"k", 2}}),
+       tune = store.finetune("f", "c"), score = store.evaluate("e", "f", {{"on", {"test"}}});
   std::vector<std::string> paths;
   for (const json* job : {&pretrain, &construct, &tune, &score}) {
     paths.push_back((*job)["work"].get<std::string>() + "/job.json");
@@ -296,7 +297,8 @@ TEST(Check, tells_cost_and_problems_of_a_chain_that_does_not_exist_yet) {
   ASSERT_EQ(run_here(construct), 0);
   ASSERT_EQ(run_here(tune), 0);
   const auto p = manifest(store, "p"), c = manifest(store, "c"), f = manifest(store, "f");
-  for (const char* key : {"tokens", "flops", "total_parameters", "active_parameters"}) EXPECT_EQ(lines[0]["cost"][key], p["cost"][key]) << key;
+  for (const char* key : {"tokens", "flops", "total_parameters", "active_parameters"})
+    EXPECT_EQ(lines[0]["cost"][key], p["cost"][key]) << key;
   for (const char* key : {"total_parameters", "active_parameters"}) {
     EXPECT_EQ(lines[1]["cost"][key], c["cost"][key]) << key;
     EXPECT_EQ(lines[2]["cost"][key], f["cost"][key]) << key;

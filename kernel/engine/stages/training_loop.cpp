@@ -25,7 +25,8 @@ Status save(StageContext& context, const TrainingPlan& plan, const Moments& mome
   plan.state(writer);
   NamedTensors state = writer.tensors();
   for (const auto& entry : state_of_sites(*plan.model)) state.push_back(entry);
-  return context.checkpoints.save(step, context.series.bytes(), tensors_of(*plan.model), {{"first", moments.first}, {"second", moments.second}}, state);
+  return context.checkpoints.save(step, context.series.bytes(), tensors_of(*plan.model),
+                                  {{"first", moments.first}, {"second", moments.second}}, state);
 }
 
 /// Model and components were made from the checkpoint already (see stage_model.h); the rest is put back here.
@@ -33,7 +34,8 @@ std::int64_t restore(StageContext& context, const TrainingPlan& plan, Moments& m
   const Checkpoint& checkpoint = *context.resumed;
   for (const auto& [name, tensor] : {std::pair{"first", &moments.first}, std::pair{"second", &moments.second}}) {
     const auto found = checkpoint.moments.find(name);
-    if (found == checkpoint.moments.end() || found->second.sizes() != tensor->sizes()) throw std::runtime_error("the checkpoint's moments do not fit the model");
+    if (found == checkpoint.moments.end() || found->second.sizes() != tensor->sizes())
+      throw std::runtime_error("the checkpoint's moments do not fit the model");
     tensor->copy_(found->second);
   }
   StateReader reader(checkpoint.state);
@@ -58,16 +60,20 @@ Result<TrainingEnd> train(StageContext& context, const TrainingPlan& plan) {
     context.series.log("loss", step + 1, loss);
     context.series.log("learning_rate", step + 1, rate);
     context.protocol.progress(plan.unit, static_cast<double>(plan.done()), static_cast<double>(plan.total), loss, "train");
-    if (!std::isfinite(loss)) return TrainingEnd{Ending::diverged, fmt::format("the loss was {} in step {} of {}", number(loss), step + 1, plan.steps)};
+    if (!std::isfinite(loss))
+      return TrainingEnd{Ending::diverged, fmt::format("the loss was {} in step {} of {}", number(loss), step + 1, plan.steps)};
     const at::Tensor& gradient = parameters.flat_gradient();
     const double norm = gradient_norm(gradient.data_ptr<float>(), gradient.numel());
-    if (!std::isfinite(norm)) return TrainingEnd{Ending::diverged, fmt::format("the gradient was not finite in step {} of {}", step + 1, plan.steps)};
-    adamw_step(parameters.segments(), parameters.flat_values().data_ptr<float>(), gradient.data_ptr<float>(), moments.first.data_ptr<float>(),
-               moments.second.data_ptr<float>(), step + 1, rate, norm, adam);
+    if (!std::isfinite(norm))
+      return TrainingEnd{Ending::diverged, fmt::format("the gradient was not finite in step {} of {}", step + 1, plan.steps)};
+    adamw_step(parameters.segments(), parameters.flat_values().data_ptr<float>(), gradient.data_ptr<float>(),
+               moments.first.data_ptr<float>(), moments.second.data_ptr<float>(), step + 1, rate, norm, adam);
     for (auto& site : plan.model->sites())
       if (site) site->after_step(step);
     ++step;
-    if (!plan.after_step(step)) return TrainingEnd{Ending::diverged, fmt::format("the validation loss was not finite after step {} of {}", step, plan.steps)};
+    if (!plan.after_step(step))
+      return TrainingEnd{Ending::diverged,
+                         fmt::format("the validation loss was not finite after step {} of {}", step, plan.steps)};
     const bool stopping = context.stop.load() != 0;
     if (stopping || Clock::now() - saved >= std::chrono::duration<double>(context.job.checkpoint_seconds)) {
       if (auto status = save(context, plan, moments, step); !status) return pass(status);
@@ -78,15 +84,21 @@ Result<TrainingEnd> train(StageContext& context, const TrainingPlan& plan) {
   return TrainingEnd{};
 }
 
-Result<std::int64_t> examples_of(const Budget& budget, std::int64_t batch, std::int64_t epoch_examples, double tokens_per_example) {
+Result<std::int64_t> examples_of(const Budget& budget, std::int64_t batch, std::int64_t epoch_examples,
+                                 double tokens_per_example) {
   const auto refuse = [&](const std::string& why) { return fail(ErrorKind::usage, "budget: " + why); };
   if (!(budget.amount > 0)) return refuse("must be above 0");
   double examples = 0;
-  if (budget.unit == "examples") examples = budget.amount;
-  else if (budget.unit == "steps") examples = budget.amount * static_cast<double>(batch);
-  else if (budget.unit == "epochs") examples = budget.amount * static_cast<double>(epoch_examples);
-  else if (budget.unit == "tokens") examples = budget.amount / tokens_per_example;
-  else return refuse("no unit `" + budget.unit + "`; there are tokens, steps, epochs, examples");
+  if (budget.unit == "examples")
+    examples = budget.amount;
+  else if (budget.unit == "steps")
+    examples = budget.amount * static_cast<double>(batch);
+  else if (budget.unit == "epochs")
+    examples = budget.amount * static_cast<double>(epoch_examples);
+  else if (budget.unit == "tokens")
+    examples = budget.amount / tokens_per_example;
+  else
+    return refuse("no unit `" + budget.unit + "`; there are tokens, steps, epochs, examples");
   examples = std::ceil(examples - 1e-9);
   if (!(examples < 1e15)) return refuse("is too large");
   return static_cast<std::int64_t>(examples);

@@ -1,4 +1,5 @@
-// What pretrain and finetune share: steps of AdamW with schedule and clipping, checkpoints, resuming, progress, divergence, signals.
+// What pretrain and finetune share: steps of AdamW with schedule and clipping, checkpoints, resuming, progress, divergence,
+// signals.
 #ifndef MOIETY_KERNEL_ENGINE_STAGES_TRAINING_LOOP_H_
 #define MOIETY_KERNEL_ENGINE_STAGES_TRAINING_LOOP_H_
 
@@ -25,23 +26,25 @@ struct TrainingOptions {
 };
 
 /// Their declarations, for an Options whose first base is TrainingOptions: an entry of its `parameters[]`.
-#define MOIETY_TRAINING_PARAMETERS(Options)                                                                                            \
-  param<&Options::beta1>("optimizer.beta1", 0.9, "decay of AdamW's first moment").at_least(0).below(1),                                \
-      param<&Options::beta2>("optimizer.beta2", 0.95, "decay of AdamW's second moment").at_least(0).below(1),                          \
-      param<&Options::epsilon>("optimizer.epsilon", 1e-8, "added to the root of the second moment").above(0),                          \
-      param<&Options::weight_decay>("optimizer.weight_decay", 0.1, "decoupled weight decay of matrices").at_least(0),                  \
-      param<&Options::clip>("optimizer.clip", 1.0, "largest global norm of the gradient; 0: no clipping").at_least(0),                 \
-      param<&Options::warmup>("schedule.warmup", 0.02, "share of the steps in which the rate rises").range(0, 1),                      \
-      param<&Options::decay>("schedule.decay", Decay::cosine, "how the rate goes on after that"),                                      \
-      param<&Options::floor>("schedule.floor", 0.1, "share of the rate that is left at the end of the cosine").range(0, 1),            \
-      param<&Options::dropout>("dropout", 0.0, "share of numbers set to 0 after the embedding and after each block").at_least(0).below(1)
+#define MOIETY_TRAINING_PARAMETERS(Options)                                                                                 \
+  param<&Options::beta1>("optimizer.beta1", 0.9, "decay of AdamW's first moment").at_least(0).below(1),                     \
+      param<&Options::beta2>("optimizer.beta2", 0.95, "decay of AdamW's second moment").at_least(0).below(1),               \
+      param<&Options::epsilon>("optimizer.epsilon", 1e-8, "added to the root of the second moment").above(0),               \
+      param<&Options::weight_decay>("optimizer.weight_decay", 0.1, "decoupled weight decay of matrices").at_least(0),       \
+      param<&Options::clip>("optimizer.clip", 1.0, "largest global norm of the gradient; 0: no clipping").at_least(0),      \
+      param<&Options::warmup>("schedule.warmup", 0.02, "share of the steps in which the rate rises").range(0, 1),           \
+      param<&Options::decay>("schedule.decay", Decay::cosine, "how the rate goes on after that"),                           \
+      param<&Options::floor>("schedule.floor", 0.1, "share of the rate that is left at the end of the cosine").range(0, 1), \
+      param<&Options::dropout>("dropout", 0.0, "share of numbers set to 0 after the embedding and after each block")        \
+          .at_least(0)                                                                                                      \
+          .below(1)
 
 struct TrainingPlan {
   Gpt* model = nullptr;
   TrainingOptions options;
   std::int64_t steps = 0;
-  std::string unit;            ///< of the progress
-  std::int64_t total = 0;      ///< in that unit
+  std::string unit;        ///< of the progress
+  std::int64_t total = 0;  ///< in that unit
   /// Forward and backward passes of one step, its gradients added up; gives the mean loss.
   std::function<double(std::int64_t step)> accumulate;
   std::function<std::int64_t()> done;  ///< in the progress's unit, after the last step
@@ -57,13 +60,14 @@ struct TrainingEnd {
 };
 
 /// Goes on where context.resumed stands. Rows "loss" and "learning_rate" of every step go to the series. A checkpoint is written
-/// every job.checkpoint_seconds and when a signal asks for an end; an error is one of the environment (a full disk), with the last
-/// checkpoint intact.
+/// every job.checkpoint_seconds and when a signal asks for an end; an error is one of the environment (a full disk), with the
+/// last checkpoint intact.
 Result<TrainingEnd> train(StageContext& context, const TrainingPlan& plan);
 
 /// How many steps a budget means. `windows`: of an epoch; `tokens_per_example`: 0 where tokens cannot be counted beforehand.
 /// Gives examples, the last step's included only as far as the budget goes.
-Result<std::int64_t> examples_of(const Budget& budget, std::int64_t batch, std::int64_t epoch_examples, double tokens_per_example);
+Result<std::int64_t> examples_of(const Budget& budget, std::int64_t batch, std::int64_t epoch_examples,
+                                 double tokens_per_example);
 
 }  // namespace moiety::engine
 

@@ -21,7 +21,8 @@ FixedWindows proportional_windows(const TokenStreams& streams, std::int64_t cont
   return windows;
 }
 
-FixedWindows even_windows(const TokenStreams& streams, std::int64_t context, std::int64_t count, const std::vector<std::int64_t>& domains) {
+FixedWindows even_windows(const TokenStreams& streams, std::int64_t context, std::int64_t count,
+                          const std::vector<std::int64_t>& domains) {
   FixedWindows windows;
   const auto n = static_cast<std::int64_t>(domains.size());
   for (std::int64_t i = 0; i < n; ++i) {
@@ -39,7 +40,8 @@ WindowBatch pack_windows(const TokenStreams& streams, std::int64_t context, cons
   packed.targets = at::empty({count * context}, at::kLong);
   for (std::int64_t i = 0; i < count; ++i) {
     const auto [domain, index] = domain_and_index[static_cast<std::size_t>(i)];
-    streams.window(domain, index, context, packed.batch.tokens.data_ptr<std::int64_t>() + i * context, packed.targets.data_ptr<std::int64_t>() + i * context);
+    streams.window(domain, index, context, packed.batch.tokens.data_ptr<std::int64_t>() + i * context,
+                   packed.targets.data_ptr<std::int64_t>() + i * context);
     packed.batch.spans.add(context);
   }
   return packed;
@@ -61,15 +63,18 @@ LossSum loss_of(const Gpt& model, const TokenStreams& streams, std::int64_t doma
   return sum;
 }
 
-double unigram_loss(const TokenStreams& streams, std::int64_t context, const FixedWindows& windows, const std::vector<std::int64_t>& counts) {
-  const double total = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) + static_cast<std::int64_t>(counts.size()));
+double unigram_loss(const TokenStreams& streams, std::int64_t context, const FixedWindows& windows,
+                    const std::vector<std::int64_t>& counts) {
+  const double total = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) +
+                                           static_cast<std::int64_t>(counts.size()));
   std::vector<std::int64_t> tokens(static_cast<std::size_t>(context)), targets(static_cast<std::size_t>(context));
   double loss = 0;
   std::int64_t n = 0;
   for (const auto& [domain, count] : windows) {
     for (std::int64_t i = 0; i < count; ++i) {
       streams.window(domain, i, context, tokens.data(), targets.data());
-      for (const std::int64_t target : targets) loss -= std::log(static_cast<double>(counts[static_cast<std::size_t>(target)] + 1) / total);
+      for (const std::int64_t target : targets)
+        loss -= std::log(static_cast<double>(counts[static_cast<std::size_t>(target)] + 1) / total);
       n += context;
     }
   }

@@ -17,7 +17,8 @@ using FixedWindows = std::vector<std::pair<std::int64_t, std::int64_t>>;
 /// `count` windows divided in proportion to how many each domain has, at least one each; all where there are fewer.
 FixedWindows proportional_windows(const TokenStreams& streams, std::int64_t context, std::int64_t count);
 /// `count` windows divided evenly over `domains`; a domain that has fewer gives all it has.
-FixedWindows even_windows(const TokenStreams& streams, std::int64_t context, std::int64_t count, const std::vector<std::int64_t>& domains);
+FixedWindows even_windows(const TokenStreams& streams, std::int64_t context, std::int64_t count,
+                          const std::vector<std::int64_t>& domains);
 
 struct LossSum {
   double loss = 0;
@@ -29,7 +30,8 @@ struct LossSum {
 LossSum loss_of(const Gpt& model, const TokenStreams& streams, std::int64_t domain, std::int64_t count, std::int64_t batch);
 
 /// Mean loss of the targets of the same windows under a unigram model with add-one smoothing of these counts.
-double unigram_loss(const TokenStreams& streams, std::int64_t context, const FixedWindows& windows, const std::vector<std::int64_t>& counts);
+double unigram_loss(const TokenStreams& streams, std::int64_t context, const FixedWindows& windows,
+                    const std::vector<std::int64_t>& counts);
 
 /// Packs windows: tokens and targets.
 struct WindowBatch {

@@ -21,12 +21,16 @@ void must(const Status& status) {
   if (!status) throw std::runtime_error(status.error().message);
 }
 
-std::string library(const std::string& folder, const std::string& file) { return std::string(MOIETY_BUILD_FOLDER) + "/lib/" + folder + "/" + file + ".moiety.so"; }
+std::string library(const std::string& folder, const std::string& file) {
+  return std::string(MOIETY_BUILD_FOLDER) + "/lib/" + folder + "/" + file + ".moiety.so";
+}
 
 }  // namespace
 
-void add_component(nlohmann::json& job, const std::string& kind, const std::string& name, const std::string& folder, const std::string& file) {
-  job["components"].push_back({{"slot", ""}, {"kind", kind}, {"name", name}, {"version", 1}, {"file", library(folder, file)}, {"build_id", ""}});
+void add_component(nlohmann::json& job, const std::string& kind, const std::string& name, const std::string& folder,
+                   const std::string& file) {
+  job["components"].push_back(
+      {{"slot", ""}, {"kind", kind}, {"name", name}, {"version", 1}, {"file", library(folder, file)}, {"build_id", ""}});
 }
 
 TinyStore::TinyStore() {
@@ -35,13 +39,25 @@ TinyStore::TinyStore() {
   must(make_folders(folder_ / "objects"));
 }
 
-nlohmann::json TinyStore::job(const std::string& verb, const std::string& name, const std::string& from, nlohmann::json config) const {
+nlohmann::json TinyStore::job(const std::string& verb, const std::string& name, const std::string& from,
+                              nlohmann::json config) const {
   must(make_folders(work(name)));
-  nlohmann::json json = {{"stage", name}, {"name", name}, {"verb", verb}, {"seeds", {{"init", 3}, {"data", 4}, {"noise", 5}, {"cluster", 6}}},
-                         {"config", std::move(config)}, {"model", from.empty() ? tiny_model() : nlohmann::json()},
-                         {"corpus", {{"path", corpus()}, {"hash", corpus_hash_}}}, {"task", {{"path", task()}, {"hash", task_hash_}}},
-                         {"components", nlohmann::json::array()}, {"registry", ""}, {"attempt", 1}, {"work", work(name)},
-                         {"artifact", artifact(name)}, {"threads", 1}, {"checkpoint_seconds", 30}, {"inputs", nlohmann::json::array()}};
+  nlohmann::json json = {{"stage", name},
+                         {"name", name},
+                         {"verb", verb},
+                         {"seeds", {{"init", 3}, {"data", 4}, {"noise", 5}, {"cluster", 6}}},
+                         {"config", std::move(config)},
+                         {"model", from.empty() ? tiny_model() : nlohmann::json()},
+                         {"corpus", {{"path", corpus()}, {"hash", corpus_hash_}}},
+                         {"task", {{"path", task()}, {"hash", task_hash_}}},
+                         {"components", nlohmann::json::array()},
+                         {"registry", ""},
+                         {"attempt", 1},
+                         {"work", work(name)},
+                         {"artifact", artifact(name)},
+                         {"threads", 1},
+                         {"checkpoint_seconds", 30},
+                         {"inputs", nlohmann::json::array()}};
   if (!from.empty()) json["inputs"].push_back({{"name", "from"}, {"stage", from}, {"path", artifact(from)}});
   add_component(json, "sampler", "uniform", "moiety", "sampler_uniform");
   add_component(json, "mixing_scheduler", "proportional", "moiety", "mixing_scheduler_proportional");
@@ -55,19 +71,23 @@ nlohmann::json TinyStore::job(const std::string& verb, const std::string& name, 
 }
 
 nlohmann::json TinyStore::pretrain(const std::string& name, const nlohmann::json& changes) const {
-  nlohmann::json config = {{"budget", "12 steps"}, {"batch", 4}, {"learning_rate", 0.01}, {"mixing", "proportional"}, {"sampler", "uniform"},
-                           {"validation", {{"every_steps", 5}, {"windows", 6}}}};
+  nlohmann::json config = {{"budget", "12 steps"},  {"batch", 4},
+                           {"learning_rate", 0.01}, {"mixing", "proportional"},
+                           {"sampler", "uniform"},  {"validation", {{"every_steps", 5}, {"windows", 6}}}};
   if (changes.is_object()) config.merge_patch(changes);
   return job("pretrain", name, "", config);
 }
 
-nlohmann::json TinyStore::construct(const std::string& name, const std::string& from, const nlohmann::json& router, const nlohmann::json& experts) const {
-  const nlohmann::json made = experts.is_null() ? nlohmann::json{{"use", "split"}, {"count", 4}, {"clusterer", "balanced-kmeans"}} : experts;
+nlohmann::json TinyStore::construct(const std::string& name, const std::string& from, const nlohmann::json& router,
+                                    const nlohmann::json& experts) const {
+  const nlohmann::json made =
+      experts.is_null() ? nlohmann::json{{"use", "split"}, {"count", 4}, {"clusterer", "balanced-kmeans"}} : experts;
   return job("construct", name, from, {{"feed_forward", {{"layers", "all"}, {"experts", made}, {"router", router}}}});
 }
 
 nlohmann::json TinyStore::finetune(const std::string& name, const std::string& from, const nlohmann::json& changes) const {
-  nlohmann::json config = {{"task", "tiny"}, {"budget", "100 examples"}, {"batch", 8}, {"learning_rate", 0.01}, {"validation", {{"items", 40}}}};
+  nlohmann::json config = {
+      {"task", "tiny"}, {"budget", "100 examples"}, {"batch", 8}, {"learning_rate", 0.01}, {"validation", {{"items", 40}}}};
   if (changes.is_object()) config.merge_patch(changes);
   return job("finetune", name, from, config);
 }
@@ -99,7 +119,8 @@ WorkerProcess::WorkerProcess(const nlohmann::json& job, const std::string& limit
   log_ = work + "/attempt.log";
   int ends[2];
   if (::pipe(ends) != 0) throw std::runtime_error("no pipe");
-  const std::string command = limits + (limits.empty() ? "" : "; ") + "exec '" + MOIETY_BUILD_FOLDER + "/bin/moiety-worker' --run '" + path + "' 2>>'" + log_ + "'";
+  const std::string command = limits + (limits.empty() ? "" : "; ") + "exec '" + MOIETY_BUILD_FOLDER +
+                              "/bin/moiety-worker' --run '" + path + "' 2>>'" + log_ + "'";
   pid_ = ::fork();
   if (pid_ == 0) {
     ::dup2(ends[1], STDOUT_FILENO);

@@ -19,7 +19,8 @@ class TinyStore {
   TinyStore();
 
   nlohmann::json pretrain(const std::string& name, const nlohmann::json& changes = {}) const;
-  nlohmann::json construct(const std::string& name, const std::string& from, const nlohmann::json& router, const nlohmann::json& experts = {}) const;
+  nlohmann::json construct(const std::string& name, const std::string& from, const nlohmann::json& router,
+                           const nlohmann::json& experts = {}) const;
   nlohmann::json finetune(const std::string& name, const std::string& from, const nlohmann::json& changes = {}) const;
   nlohmann::json evaluate(const std::string& name, const std::string& from, const nlohmann::json& config) const;
 
@@ -28,7 +29,8 @@ class TinyStore {
   std::string corpus() const { return folder_ / "corpus"; }
   std::string task() const { return folder_ / "task"; }
   std::string path(const std::string& name) const { return folder_ / name; }
-  std::string file(const std::string& name, const std::string& file_name) const;    ///< content of a file of an artifact; "" when there is none
+  std::string file(const std::string& name,
+                   const std::string& file_name) const;  ///< content of a file of an artifact; "" when there is none
   std::string digest(const std::string& name, const std::string& file_name) const;  ///< its SHA-256
 
  private:
@@ -37,11 +39,13 @@ class TinyStore {
   std::string corpus_hash_, task_hash_;
 };
 
-/// Runs the job here. `stop`: a signal number that is there from the beginning, so that one step is done and a checkpoint written.
+/// Runs the job here. `stop`: a signal number that is there from the beginning, so that one step is done and a checkpoint
+/// written.
 int run_here(const nlohmann::json& job, int stop = 0);
 
 /// Adds a component of the built plugins ("lib/moiety", or "lib/moiety-bad") to a job.
-void add_component(nlohmann::json& job, const std::string& kind, const std::string& name, const std::string& folder, const std::string& file);
+void add_component(nlohmann::json& job, const std::string& kind, const std::string& name, const std::string& folder,
+                   const std::string& file);
 
 /// A worker of its own.
 class WorkerProcess {
@@ -54,11 +58,12 @@ class WorkerProcess {
 
   bool wait_for(const std::string& key);  ///< reads lines until one has this key; false at the end of its output
   void signal(int number) const;
+  pid_t pid() const { return pid_; }
   /// Reads to the end and waits: the exit code, or minus the signal that ended it.
   int finish();
   const std::vector<nlohmann::json>& lines() const { return lines_; }
   nlohmann::json last(const std::string& key) const;  ///< the newest line's value of this key, or null
-  std::string errors() const;                          ///< what it said on standard error
+  std::string errors() const;                         ///< what it said on standard error
 
  private:
   bool read_line();

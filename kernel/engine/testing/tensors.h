@@ -26,10 +26,10 @@ inline at::Tensor indices(const std::vector<std::int64_t>& shape, std::int64_t b
   return tensor;
 }
 
-/// Largest difference between `gradient` and central differences of `value` at up to `samples` places of `tensor`, which is changed in
-/// place and put back. Double only.
-inline double gradient_error(const std::function<double()>& value, const at::Tensor& tensor, const at::Tensor& gradient, std::int64_t samples,
-                             std::uint64_t seed) {
+/// Largest difference between `gradient` and central differences of `value` at up to `samples` places of `tensor`, which is
+/// changed in place and put back. Double only.
+inline double gradient_error(const std::function<double()>& value, const at::Tensor& tensor, const at::Tensor& gradient,
+                             std::int64_t samples, std::uint64_t seed) {
   double worst = 0;
   Random random(seed);
   double* numbers = tensor.data_ptr<double>();

@@ -38,7 +38,8 @@ std::string write_tiny_corpus(const std::string& folder, const TinyCorpus& corpu
       std::int64_t token = 0;
       for (std::int64_t i = 0; i < n; ++i) {
         // Four times out of five the chain's next token, else any.
-        token = random.below(5) > 0 ? (token * 7 + 3 + static_cast<std::int64_t>(d)) % corpus.vocabulary : random.below(corpus.vocabulary);
+        token = random.below(5) > 0 ? (token * 7 + 3 + static_cast<std::int64_t>(d)) % corpus.vocabulary
+                                    : random.below(corpus.vocabulary);
         stream.push_back(static_cast<std::uint16_t>(token));
       }
       write_numbers(fmt::format("{}/tokens/{}.{}.u16", folder, name, split), stream);
@@ -48,8 +49,13 @@ std::string write_tiny_corpus(const std::string& folder, const TinyCorpus& corpu
     domains.push_back({{"name", name}, {"packages", nlohmann::json::array()}, {"tokens", tokens}});
   }
   const std::string hash = sha256("tiny corpus " + domains.dump());
-  write_json(folder + "/corpus.json", {{"format", 1}, {"name", "tiny"}, {"version", 1}, {"hash", hash}, {"vocabulary", corpus.vocabulary},
-                                       {"end_of_document", 1}, {"domains", domains}});
+  write_json(folder + "/corpus.json", {{"format", 1},
+                                       {"name", "tiny"},
+                                       {"version", 1},
+                                       {"hash", hash},
+                                       {"vocabulary", corpus.vocabulary},
+                                       {"end_of_document", 1},
+                                       {"domains", domains}});
   return hash;
 }
 
@@ -67,7 +73,8 @@ std::string write_tiny_task(const std::string& folder, const TinyTask& task) {
       const std::int64_t label = random.below(task.classes), length = 2 + random.below(7);
       for (std::int64_t t = 0; t < length; ++t) {
         const std::int64_t group = task.vocabulary / task.classes;
-        tokens.push_back(static_cast<std::uint16_t>(t == length / 2 ? label * group + random.below(group) : random.below(task.vocabulary)));
+        tokens.push_back(
+            static_cast<std::uint16_t>(t == length / 2 ? label * group + random.below(group) : random.below(task.vocabulary)));
       }
       offsets.push_back(tokens.size());
       labels.push_back(static_cast<std::int32_t>(label));
@@ -78,13 +85,18 @@ std::string write_tiny_task(const std::string& folder, const TinyTask& task) {
     splits[split] = {{"items", n}, {"tokens", tokens.size()}};
   }
   const std::string hash = sha256("tiny task " + splits.dump());
-  write_json(folder + "/task.json", {{"format", 1}, {"name", "tiny"}, {"version", 1}, {"kind", "classification"}, {"hash", hash},
-                                     {"classes", classes}, {"splits", splits}, {"vocabulary", task.vocabulary}, {"end_of_document", 1}});
+  write_json(folder + "/task.json", {{"format", 1},
+                                     {"name", "tiny"},
+                                     {"version", 1},
+                                     {"kind", "classification"},
+                                     {"hash", hash},
+                                     {"classes", classes},
+                                     {"splits", splits},
+                                     {"vocabulary", task.vocabulary},
+                                     {"end_of_document", 1}});
   return hash;
 }
 
-nlohmann::json tiny_model() {
-  return {{"family", "gpt"}, {"layers", 2}, {"width", 16}, {"heads", 2}, {"context", 16}};
-}
+nlohmann::json tiny_model() { return {{"family", "gpt"}, {"layers", 2}, {"width", 16}, {"heads", 2}, {"context", 16}}; }
 
 }  // namespace moiety::engine::testing

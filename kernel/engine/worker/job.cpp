@@ -21,8 +21,8 @@ Result<Job> Job::from_json(const nlohmann::json& json) {
     job.name = json.value("name", "");
     job.verb = json.at("verb").get<std::string>();
     const auto& seeds = json.at("seeds");
-    job.seeds = {seeds.value("init", std::int64_t{0}), seeds.value("data", std::int64_t{0}), seeds.value("noise", std::int64_t{0}),
-                 seeds.value("cluster", std::int64_t{0})};
+    job.seeds = {seeds.value("init", std::int64_t{0}), seeds.value("data", std::int64_t{0}),
+                 seeds.value("noise", std::int64_t{0}), seeds.value("cluster", std::int64_t{0})};
     job.config = json.at("config");
     if (!job.config.is_object()) return fail(ErrorKind::usage, "`config` is not an object");
     job.model = json.contains("model") ? json["model"] : nlohmann::json();

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "kernel/engine/model/architecture.h"
@@ -36,7 +37,36 @@ constexpr const char* usage =
     "  moiety-worker --version\n";
 
 std::atomic<int> stop_signal{0};
-extern "C" void remember_signal(int number) { stop_signal.store(number); }
+
+/// SIGINT and SIGTERM are blocked in every thread and waited for by one of their own. A handler would run on the stack of a
+/// thread that computes, and oneDNN 2.6's kernels keep data where the stack seems to be free: measured, a handler there corrupts
+/// memory.
+sigset_t stop_signals() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGINT);
+  ::sigaddset(&signals, SIGTERM);
+  return signals;
+}
+void block_stop_signals(int, char**, char**) {
+  const sigset_t signals = stop_signals();
+  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+}
+// Before the first library starts: OpenBLAS makes its threads while it is loaded, and they inherit what is blocked then.
+__attribute__((section(".preinit_array"), used)) void (*const block_early)(int, char**, char**) = &block_stop_signals;
+
+void unblock_stop_signals() {
+  const sigset_t signals = stop_signals();
+  ::sigprocmask(SIG_UNBLOCK, &signals, nullptr);
+}
+
+void wait_for_stop_signals() {
+  std::thread([] {
+    const sigset_t signals = stop_signals();
+    for (int number = 0;;)
+      if (::sigwait(&signals, &number) == 0) stop_signal.store(number);
+  }).detach();
+}
 
 std::string cpu_name() {
   std::ifstream file("/proc/cpuinfo");
@@ -57,8 +87,12 @@ std::string own_build_id() {
 
 nlohmann::ordered_json describe_worker() {
   nlohmann::ordered_json json;
-  json["worker"] = {{"version", version}, {"build_id", own_build_id()}, {"torch_version", MOIETY_TORCH_PACKAGE},
-                    {"torch_build_id", loaded_build_id("libtorch_cpu.so")}, {"sdk", MOIETY_SDK_HASH}, {"results_revision", results_revision},
+  json["worker"] = {{"version", version},
+                    {"build_id", own_build_id()},
+                    {"torch_version", MOIETY_TORCH_PACKAGE},
+                    {"torch_build_id", loaded_build_id("libtorch_cpu.so")},
+                    {"sdk", MOIETY_SDK_HASH},
+                    {"results_revision", results_revision},
                     {"cpu", cpu_name()}};
   json["model"] = describe_all(model_parameters);
   json["verbs"] = describe_verbs();
@@ -92,6 +126,7 @@ int run(const std::string& path, char** arguments) {
     return job.error().exit_code();
   }
   require_environment(job->threads, arguments);
+  wait_for_stop_signals();
   const pid_t parent = ::getppid();
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) stop_signal.store(SIGTERM);  // it died before it could be watched
@@ -100,11 +135,6 @@ int run(const std::string& path, char** arguments) {
   const int protocol_descriptor = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
   install_crash_handler(protocol_descriptor);
-  struct sigaction action {};
-  action.sa_handler = remember_signal;
-  action.sa_flags = SA_RESTART;
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
   // A supervisor that is gone and a file that may not grow are errors of the call, not the end of the process.
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);
@@ -125,6 +155,7 @@ int main(int count, char** arguments) {
   const std::vector<std::string> words(arguments + 1, arguments + count);
   const std::string command = words.empty() ? "" : words[0];
   if (command == "--run" && words.size() == 2) return run(words[1], arguments);
+  unblock_stop_signals();
   if (command == "--check" && words.size() >= 2) {
     std::string output;
     const int code = check_jobs({words.begin() + 1, words.end()}, output);

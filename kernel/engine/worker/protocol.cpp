@@ -28,8 +28,10 @@ void Protocol::progress(const std::string& unit, double done, double total, doub
   if (done < total && now - last_ < std::chrono::milliseconds(500)) return;
   last_ = now;
   nlohmann::ordered_json body = {{"unit", unit}, {"done", done}, {"total", total}, {"phase", phase}};
-  if (std::isfinite(loss)) body["loss"] = loss;
-  else body["loss"] = number(loss);
+  if (std::isfinite(loss))
+    body["loss"] = loss;
+  else
+    body["loss"] = number(loss);
   send({{"progress", body}});
 }
 

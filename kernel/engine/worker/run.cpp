@@ -39,8 +39,12 @@ double peak_memory() {
 
 End from_error(const Error& error) {
   const bool environment = error.kind == ErrorKind::environment;
-  return {environment ? "interrupted" : "failed", error.message + (error.hint.empty() ? "" : "; " + error.hint), "", "",
-          environment ? error.exit_code() : 1, {}};
+  return {environment ? "interrupted" : "failed",
+          error.message + (error.hint.empty() ? "" : "; " + error.hint),
+          "",
+          "",
+          environment ? error.exit_code() : 1,
+          {}};
 }
 
 /// Rows that nobody keeps beside series.jsonl: a job that names no registry.
@@ -85,8 +89,9 @@ Status publish(const Job& job, StageOutcome& outcome, Series& series, double wal
   const auto write_all = [&]() -> Status {
     if (auto status = make_folders(folder); !status) return status;
     std::map<std::string, std::string> files = std::move(outcome.files);
-    nlohmann::json manifest = {{"format", 1}, {"stage", job.stage}, {"name", job.name}, {"verb", job.verb}, {"results", outcome.results},
-                               {"corpus", job.corpus_hash}, {"task", job.task_hash}};
+    nlohmann::json manifest = {{"format", 1},          {"stage", job.stage},         {"name", job.name},
+                               {"verb", job.verb},     {"results", outcome.results}, {"corpus", job.corpus_hash},
+                               {"task", job.task_hash}};
     if (outcome.model) {
       files["model.safetensors"] = safetensors_bytes(tensors_of(*outcome.model));
       const NamedTensors state = state_of_sites(*outcome.model);
@@ -99,8 +104,13 @@ Status publish(const Job& job, StageOutcome& outcome, Series& series, double wal
     if (!rows) return pass(rows);
     files["series.jsonl"] = std::move(*rows);
     const Cost& cost = outcome.cost;
-    manifest["cost"] = {{"tokens", cost.tokens}, {"flops", cost.flops}, {"total_parameters", cost.total_parameters},
-                        {"active_parameters", cost.active_parameters}, {"wall_seconds", wall}, {"cpu_seconds", cpu}, {"peak_memory", peak_memory()}};
+    manifest["cost"] = {{"tokens", cost.tokens},
+                        {"flops", cost.flops},
+                        {"total_parameters", cost.total_parameters},
+                        {"active_parameters", cost.active_parameters},
+                        {"wall_seconds", wall},
+                        {"cpu_seconds", cpu},
+                        {"peak_memory", peak_memory()}};
     for (const auto& [name, content] : files) {
       if (auto status = write_file(folder + "/" + name, content); !status) return status;
       manifest["files"][name] = {{"sha256", sha256(content)}, {"bytes", content.size()}};
@@ -140,7 +150,8 @@ End work(const Job& job, Protocol& protocol, const std::atomic<int>& stop, doubl
   auto loaded = folder.load();
   if (!loaded) return from_error(loaded.error());
   if (!loaded->damage.empty())
-    report_event(job, "the checkpoint of stage " + job.name + " was damaged and set aside, the stage starts anew: " + loaded->damage);
+    report_event(job,
+                 "the checkpoint of stage " + job.name + " was damaged and set aside, the stage starts anew: " + loaded->damage);
   auto series = open_series(job, folder, loaded->checkpoint);
   if (!series) return from_error(series.error());
   if (loaded->checkpoint) std::fprintf(stderr, "resuming after step %lld\n", static_cast<long long>(loaded->checkpoint->step));
@@ -200,9 +211,15 @@ int run_job(const Job& job, Protocol& protocol, const std::atomic<int>& stop) {
   }
   if (!end.error.empty()) std::fprintf(stderr, "%s\n", end.error.c_str());
   protocol.send({{"end",
-                  {{"state", end.state}, {"error", end.error}, {"component", end.component}, {"function", end.function},
-                   {"tokens", end.cost.tokens}, {"flops", end.cost.flops}, {"wall_seconds", seconds(CLOCK_MONOTONIC) - wall},
-                   {"cpu_seconds", seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu}, {"peak_memory", peak_memory()}}}});
+                  {{"state", end.state},
+                   {"error", end.error},
+                   {"component", end.component},
+                   {"function", end.function},
+                   {"tokens", end.cost.tokens},
+                   {"flops", end.cost.flops},
+                   {"wall_seconds", seconds(CLOCK_MONOTONIC) - wall},
+                   {"cpu_seconds", seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu},
+                   {"peak_memory", peak_memory()}}}});
   return end.exit_code;
 }
 
@@ -233,9 +250,13 @@ int check_jobs(const std::vector<std::string>& paths, std::string& output) {
     }
     if (result.model) planned[job->stage] = *result.model;
     nlohmann::ordered_json line = {{"stage", job->stage}, {"problems", nlohmann::json::array()}};
-    for (const auto& problem : result.problems) line["problems"].push_back({{"path", problem.path}, {"message", problem.message}});
-    line["cost"] = {{"tokens", result.cost.tokens}, {"flops", result.cost.flops}, {"total_parameters", result.cost.total_parameters},
-                    {"active_parameters", result.cost.active_parameters}, {"memory", result.cost.memory}};
+    for (const auto& problem : result.problems)
+      line["problems"].push_back({{"path", problem.path}, {"message", problem.message}});
+    line["cost"] = {{"tokens", result.cost.tokens},
+                    {"flops", result.cost.flops},
+                    {"total_parameters", result.cost.total_parameters},
+                    {"active_parameters", result.cost.active_parameters},
+                    {"memory", result.cost.memory}};
     output += line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   }
   return 0;

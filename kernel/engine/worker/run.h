@@ -14,8 +14,9 @@ namespace moiety::engine {
 /// Exit codes of `--run` beside 0, 1 and 3.
 inline constexpr int exit_diverged = 4;
 
-/// Works on the stage, resuming where its folder has a checkpoint, and publishes the artifact. Sends the `end` line and gives the exit code:
-/// 0 done, 1 failed, 3 environment, 4 diverged, 128 + signal interrupted. `stop` becomes a signal number when the stage shall stop.
+/// Works on the stage, resuming where its folder has a checkpoint, and publishes the artifact. Sends the `end` line and gives the
+/// exit code: 0 done, 1 failed, 3 environment, 4 diverged, 128 + signal interrupted. `stop` becomes a signal number when the
+/// stage shall stop.
 int run_job(const Job& job, Protocol& protocol, const std::atomic<int>& stop);
 
 /// The dry pass: one JSON line a job on standard output. Jobs stand in topological order.

@@ -89,6 +89,25 @@ TEST(Worker, an_interrupt_writes_a_checkpoint_and_the_next_start_goes_on_to_the_
   EXPECT_EQ(store.file("p", "series.jsonl"), store.file("whole", "series.jsonl"));
 }
 
+TEST(Worker, no_thread_that_computes_ever_runs_a_signal_handler) {
+  // oneDNN's kernels keep data below the stack pointer: a handler on such a thread corrupts memory.
+  const TinyStore store;
+  json job = store.pretrain("p", {{"budget", "1000000 steps"}});
+  job["threads"] = 2;
+  WorkerProcess worker(job);
+  ASSERT_TRUE(worker.wait_for("progress")) << worker.errors();
+  for (const auto& task : fs::directory_iterator("/proc/" + std::to_string(worker.pid()) + "/task")) {
+    for (const auto& line : split(read_file(task.path().string() + "/status").value_or(""), '\n')) {
+      if (line.rfind("SigCgt:", 0) != 0) continue;
+      const auto caught = std::stoull(line.substr(8), nullptr, 16);
+      for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGPROF, SIGUSR1, SIGCHLD})
+        EXPECT_EQ(caught >> (number - 1) & 1U, 0U) << number;
+    }
+  }
+  worker.signal(SIGTERM);
+  EXPECT_EQ(worker.finish(), 143);
+}
+
 TEST(Worker, a_damaged_checkpoint_is_set_aside_told_and_the_stage_starts_anew) {
   const TinyStore store;
   ASSERT_EQ(run_here(store.pretrain("whole")), 0);
@@ -192,8 +211,10 @@ TEST(Worker, ends_itself_resumably_when_its_parent_is_gone) {
   ASSERT_TRUE(write_file(path, job.dump()));
   // The shell starts a worker and is killed once the worker trains.
   const std::string lines = store.path("lines");
-  output_of("sh -c '\"" + program + "\" --run " + path + " >" + lines + " 2>/dev/null & "
-            "while ! grep -q progress " + lines + " 2>/dev/null; do sleep 0.05; done; kill -9 $$' 2>/dev/null");
+  output_of("sh -c '\"" + program + "\" --run " + path + " >" + lines +
+            " 2>/dev/null & "
+            "while ! grep -q progress " +
+            lines + " 2>/dev/null; do sleep 0.05; done; kill -9 $$' 2>/dev/null");
   for (int i = 0; i < 600; ++i) {
     if (read_file(lines).value_or("").find("\"end\"") != std::string::npos) break;
     ::usleep(50000);

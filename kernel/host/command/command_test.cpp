@@ -71,7 +71,7 @@ TEST(CommandLine, version_and_reading_commands_load_neither_libtorch_nor_a_plugi
   ASSERT_TRUE(captured);
   ASSERT_EQ(captured->exit.code, 0);
   EXPECT_TRUE(has(captured->output, "libsqlite3")) << captured->output;
-  for (const char* library : {"torch", "c10", "sentencepiece", "protobuf", ".moiety.so"})
+  for (const char* library : {"libtorch", "libc10", "libsentencepiece", "libprotobuf", ".moiety.so"})
     EXPECT_FALSE(has(captured->output, library)) << library;
 }
 

@@ -21,7 +21,6 @@ namespace {
 
 using nlohmann::json;
 
-
 /// (arm, seed, stage name) → identity of that stage in the newest study of this recipe's name. Best effort.
 using Before = std::map<std::tuple<std::string, int, std::string>, std::string>;
 

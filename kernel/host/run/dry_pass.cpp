@@ -50,8 +50,8 @@ double number_or_zero(const json& object, const char* key) {
 StageCost cost_of(const json& answer) {
   const auto found = answer.find("cost");
   if (found == answer.end() || !found->is_object()) return {};
-  return {number_or_zero(*found, "tokens"), number_or_zero(*found, "flops"), number_or_zero(*found, "total_parameters"), number_or_zero(*found, "active_parameters"),
-          number_or_zero(*found, "memory")};
+  return {number_or_zero(*found, "tokens"), number_or_zero(*found, "flops"), number_or_zero(*found, "total_parameters"),
+          number_or_zero(*found, "active_parameters"), number_or_zero(*found, "memory")};
 }
 
 void add_problems(const json& answer, const PlannedStage& stage, std::vector<StageProblem>* problems) {
@@ -120,11 +120,12 @@ Result<DryPass> dry_pass(const JobContext& context, const std::string& worker, c
   }
   if (!captured->exit.ok() || captured->timed_out || answers.size() != asked.size()) {
     const auto words = last_words(captured->errors);
-    return fail(ErrorKind::environment,
-                "the dry pass failed: moiety-worker --check " +
-                    (captured->timed_out ? "gave no answer within " + duration(kDryPassSeconds) : "ended with " + captured->exit.text()) +
-                    (words.empty() ? "" : ": " + words),
-                captured->exit.signal != 0 ? "a component crashed while it was made; `moiety plugins -v` lists them" : "");
+    return fail(
+        ErrorKind::environment,
+        "the dry pass failed: moiety-worker --check " +
+            (captured->timed_out ? "gave no answer within " + duration(kDryPassSeconds) : "ended with " + captured->exit.text()) +
+            (words.empty() ? "" : ": " + words),
+        captured->exit.signal != 0 ? "a component crashed while it was made; `moiety plugins -v` lists them" : "");
   }
   std::map<std::string, StageCost> by_kind;
   std::set<std::string> broken;

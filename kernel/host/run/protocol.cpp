@@ -32,8 +32,8 @@ std::int64_t whole(const json& object, const char* key) {
 }
 
 Progress to_progress(const json& object) {
-  return {text_at(object, "unit"), text_at(object, "phase"), real_at(object, "done").value_or(0), real_at(object, "total").value_or(0),
-          real_at(object, "loss")};
+  return {text_at(object, "unit"), text_at(object, "phase"), real_at(object, "done").value_or(0),
+          real_at(object, "total").value_or(0), real_at(object, "loss")};
 }
 
 End to_end(const json& object) {
@@ -61,7 +61,8 @@ std::optional<Message> parse_message(std::string_view line) {
   if (!body.is_object()) return std::nullopt;
   if (kind == "progress") return to_progress(body);
   if (kind == "beat") return Beat{text_at(body, "component"), text_at(body, "function"), real_at(body, "seconds").value_or(0)};
-  if (kind == "crash") return Crash{static_cast<int>(whole(body, "signal")), text_at(body, "component"), text_at(body, "function")};
+  if (kind == "crash")
+    return Crash{static_cast<int>(whole(body, "signal")), text_at(body, "component"), text_at(body, "function")};
   if (kind == "end") return to_end(body);
   return std::nullopt;
 }

@@ -35,6 +35,7 @@ function(moiety_add_test name)
   cmake_parse_arguments(arg "SLOW" "" "LINK" ${ARGN})
   add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE ${arg_LINK} GTest::gtest_main GTest::gmock)
+  target_compile_options(${name} PRIVATE -O1)  # of the tests' own code, which compiles in half the time
   set(labels "")
   if(arg_SLOW)
     set(labels LABELS slow)
