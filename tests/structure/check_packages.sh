@@ -26,15 +26,15 @@ while read -r file; do
   echo "$real"
 done <"$scratch/files" | sort -u >"$scratch/real"
 # Before the merge of /lib into /usr/lib, dpkg knows some files under their old place.
-sed 's|^/usr/lib/|/lib/|' "$scratch/real" | paste "$scratch/real" - | while read -r real old; do
-  owner=$(dpkg-query -S "$real" 2>/dev/null || dpkg-query -S "$old" 2>/dev/null || true)
-  name=$(printf '%s\n' "$owner" | sed -n '1s/[:,].*//p')
-  if [ -z "$name" ]; then
-    echo "$real belongs to no package"
-  elif ! grep -qx "$name" "$scratch/closure"; then
-    echo "$real belongs to $name, which kernel/packages.txt does not bring"
-  fi
-done >"$scratch/bad"
+{ cat "$scratch/real"; sed -n 's|^/usr/lib/|/lib/|p' "$scratch/real"; } | xargs -n 400 dpkg-query -S 2>/dev/null |
+  sed -n 's|^\([^:,]*\)[^/]*: \(/.*\)$|\2 \1|p' | sed 's|^/lib/|/usr/lib/|' >"$scratch/owners" || true
+awk -v closure="$scratch/closure" -v owners="$scratch/owners" '
+  BEGIN {
+    while ((getline line < closure) > 0) known[line] = 1
+    while ((getline line < owners) > 0) { split(line, part, " "); owner[part[1]] = part[2] }
+  }
+  !($0 in owner) { print $0 " belongs to no package"; next }
+  !(owner[$0] in known) { print $0 " belongs to " owner[$0] ", which kernel/packages.txt does not bring" }' "$scratch/real" >"$scratch/bad"
 count=$(wc -l <"$scratch/real")
 [ "$count" -gt 100 ] || { echo "only $count files found: is $folder built with Ninja?" >&2; exit 1; }
 cat "$scratch/bad"
