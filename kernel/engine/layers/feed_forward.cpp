@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernel/engine/numerics/clones.h"
@@ -51,7 +52,7 @@ MOIETY_CLONES void add_to(float* sum, const float* values, std::int64_t size) {
 
 /// What both directions need to know.
 struct Network {
-  std::int64_t rows, width, inner, experts, each;
+  std::int64_t rows, width, inner, stride, experts, each;  // stride: of rows of `inner` numbers that are ours
   const float *x, *in, *in_bias, *out, *out_bias, *gate;
 };
 
@@ -63,6 +64,7 @@ Network network(const at::Tensor& x, const at::Tensor& in, const MaybeTensor& in
   n.rows = x.size(0);
   n.width = x.size(1);
   n.inner = in.size(0);
+  n.stride = padded(n.inner);
   n.x = x.data_ptr<float>();
   n.in = in.data_ptr<float>();
   n.in_bias = pointer(in_bias);
@@ -74,16 +76,19 @@ Network network(const at::Tensor& x, const at::Tensor& in, const MaybeTensor& in
   return n;
 }
 
-void fill_rows(float* rows, const float* row, std::int64_t count, std::int64_t size) {
-  for (std::int64_t r = 0; r < count; ++r) std::memcpy(rows + r * size, row, static_cast<std::size_t>(size) * sizeof(float));
+/// `size` numbers of `row` to the beginning of each row.
+void fill_rows(float* rows, const float* row, std::int64_t count, std::int64_t size, std::int64_t stride) {
+  for (std::int64_t r = 0; r < count; ++r) std::memcpy(rows + r * stride, row, static_cast<std::size_t>(size) * sizeof(float));
 }
 
-void apply_gate(const Network& n, float* hidden, std::int64_t first, std::int64_t count) {
-  for (std::int64_t r = 0; r < count; ++r)
-    for (std::int64_t e = 0; e < n.experts; ++e) {
-      const float factor = n.gate[(first + r) * n.experts + e];
-      if (factor != 1.0F) scale_by(hidden + r * n.inner + e * n.each, factor, n.each);
-    }
+/// The neurons of a row times the gates of their experts; exactly 0 where the gate is 0.
+void apply_gate(const Network& n, const float* gates, float* neurons) {
+  for (std::int64_t e = 0; e < n.experts; ++e) {
+    if (gates[e] == 0.0F)
+      std::fill_n(neurons + e * n.each, n.each, 0.0F);
+    else if (gates[e] != 1.0F)
+      scale_by(neurons + e * n.each, gates[e], n.each);
+  }
 }
 
 /// `before` [rows, F] keeps what entered the GELU, or is null.
@@ -91,17 +96,18 @@ at::Tensor run(const Network& n, const at::TensorOptions& options, float* before
   at::Tensor y = at::empty({n.rows, n.width}, options);
   float* py = y.data_ptr<float>();
   const std::int64_t lanes = lanes_for((n.rows + block - 1) / block);
-  const Scratch scratch(lanes * block * n.inner * 2);
+  const Scratch scratch(lanes * block * n.stride * 2);
   in_row_blocks(n.rows, block, lanes, [&](std::int64_t lane, std::int64_t first, std::int64_t count) {
-    float* after = scratch.data() + lane * block * n.inner * 2;
-    float* entering = before != nullptr ? before + first * n.inner : after + block * n.inner;
-    if (n.in_bias != nullptr) fill_rows(entering, n.in_bias, count, n.inner);
+    float* after = scratch.data() + lane * block * n.stride * 2;
+    float* entering = before != nullptr ? before + first * n.stride : after + block * n.stride;
+    if (n.in_bias != nullptr) fill_rows(entering, n.in_bias, count, n.inner, n.stride);
     product(Form::plain, Form::transposed, count, n.inner, n.width, {n.x + first * n.width, n.width}, {n.in, n.width},
-            {entering, n.inner}, n.in_bias != nullptr ? 1.0F : 0.0F);
-    activate(entering, after, count * n.inner);
-    if (n.gate != nullptr) apply_gate(n, after, first, count);
-    if (n.out_bias != nullptr) fill_rows(py + first * n.width, n.out_bias, count, n.width);
-    product(Form::plain, Form::transposed, count, n.width, n.inner, {after, n.inner}, {n.out, n.inner},
+            {entering, n.stride}, n.in_bias != nullptr ? 1.0F : 0.0F);
+    for (std::int64_t r = 0; r < count; ++r) activate(entering + r * n.stride, after + r * n.stride, n.inner);
+    for (std::int64_t r = 0; r < count && n.gate != nullptr; ++r)
+      apply_gate(n, n.gate + (first + r) * n.experts, after + r * n.stride);
+    if (n.out_bias != nullptr) fill_rows(py + first * n.width, n.out_bias, count, n.width, n.width);
+    product(Form::plain, Form::transposed, count, n.width, n.inner, {after, n.stride}, {n.out, n.inner},
             {py + first * n.width, n.width}, n.out_bias != nullptr ? 1.0F : 0.0F);
   });
   return y;
@@ -112,8 +118,9 @@ class Node : public Function<Node> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& in, const MaybeTensor& in_bias,
                             const at::Tensor& out, const MaybeTensor& out_bias, const MaybeTensor& gate) {
     const Network n = network(x, in, in_bias, out, out_bias, gate);
-    const at::Tensor before = at::empty({n.rows, n.inner}, x.options());
+    const at::Tensor before = at::empty({n.rows, n.stride}, x.options());
     context->save_for_backward({x, in, out, gate ? *gate : at::Tensor(), before});
+    context->saved_data["gate_gradient"] = gate.has_value() && gate->requires_grad();
     context->saved_data["in_bias"] = in_bias.has_value();
     context->saved_data["out_bias"] = out_bias.has_value();
     return run(n, x.options(), before.data_ptr<float>());
@@ -127,44 +134,48 @@ class Node : public Function<Node> {
     const Network n = network(x, in, c10::nullopt, out, c10::nullopt, gate);
     const float *before = saved[4].data_ptr<float>(), *pdy = dy.data_ptr<float>();
     at::Tensor dx = at::empty_like(x), d_in = at::empty_like(in), d_out = at::empty_like(out), d_gate;
-    if (gate.defined()) d_gate = at::empty_like(gate);
-    float *pdx = dx.data_ptr<float>(), *pdg = gate.defined() ? d_gate.data_ptr<float>() : nullptr;
+    if (context->saved_data["gate_gradient"].toBool()) d_gate = at::empty_like(gate);
+    float *pdx = dx.data_ptr<float>(), *pdg = d_gate.defined() ? d_gate.data_ptr<float>() : nullptr;
 
-    const std::int64_t lanes = lanes_for((n.rows + block - 1) / block), weights = n.width * n.inner;
+    const std::int64_t lanes = lanes_for((n.rows + block - 1) / block), weights = n.width * n.stride;
     LaneSums in_sums(lanes, weights), out_sums(lanes, weights), in_bias_sums(lanes, n.inner),
         out_bias_sums(lanes, n.width);  // [d, F] both
-    const std::int64_t per_lane = block * (2 * n.inner + n.width);
+    const std::int64_t per_lane = block * (2 * n.stride + n.width);
     const Scratch scratch(lanes * per_lane);
     in_row_blocks(n.rows, block, lanes, [&](std::int64_t lane, std::int64_t first, std::int64_t count) {
-      float *after = scratch.data() + lane * per_lane, *gradient = after + block * n.inner, *turned = gradient + block * n.inner;
+      float *after = scratch.data() + lane * per_lane, *gradient = after + block * n.stride,
+            *turned = gradient + block * n.stride;
       const float* d = pdy + first * n.width;
-      product(Form::plain, Form::plain, count, n.inner, n.width, {d, n.width}, {n.out, n.inner}, {gradient, n.inner});
-      if (n.gate != nullptr) {
-        activate(before + first * n.inner, after, count * n.inner);
-        for (std::int64_t r = 0; r < count; ++r)
-          for (std::int64_t e = 0; e < n.experts; ++e) {
-            const std::int64_t at = r * n.inner + e * n.each;
-            pdg[(first + r) * n.experts + e] = dot(gradient + at, after + at, n.each);
-          }
-        apply_gate(n, gradient, first, count);
-      }
-      activate_backward(before + first * n.inner, after, gradient, count * n.inner);
-      if (n.gate != nullptr) apply_gate(n, after, first, count);
-      transpose(count, n.width, {d, n.width}, {turned, count});
-      product(Form::plain, Form::plain, n.width, n.inner, count, {turned, count}, {after, n.inner}, {out_sums.of(lane), n.inner},
-              1);
-      product(Form::plain, Form::plain, count, n.width, n.inner, {gradient, n.inner}, {n.in, n.width},
-              {pdx + first * n.width, n.width});
-      transpose(count, n.width, {n.x + first * n.width, n.width}, {turned, count});
-      product(Form::plain, Form::plain, n.width, n.inner, count, {turned, count}, {gradient, n.inner},
-              {in_sums.of(lane), n.inner}, 1);
+      product(Form::plain, Form::plain, count, n.inner, n.width, {d, n.width}, {n.out, n.inner}, {gradient, n.stride});
       for (std::int64_t r = 0; r < count; ++r) {
-        if (has_in_bias) add_to(in_bias_sums.of(lane), gradient + r * n.inner, n.inner);
+        const float *entered = before + (first + r) * n.stride,
+                    *gates = n.gate != nullptr ? n.gate + (first + r) * n.experts : nullptr;
+        float *a = after + r * n.stride, *g = gradient + r * n.stride;
+        if (pdg != nullptr) {
+          activate(entered, a, n.inner);
+          for (std::int64_t e = 0; e < n.experts; ++e)
+            pdg[(first + r) * n.experts + e] = dot(g + e * n.each, a + e * n.each, n.each);
+        }
+        if (gates != nullptr) apply_gate(n, gates, g);
+        activate_backward(entered, a, g, n.inner);
+        if (gates != nullptr) apply_gate(n, gates, a);
+        if (has_in_bias) add_to(in_bias_sums.of(lane), g, n.inner);
         if (has_out_bias) add_to(out_bias_sums.of(lane), d + r * n.width, n.width);
       }
+      transpose(count, n.width, {d, n.width}, {turned, count});
+      product(Form::plain, Form::plain, n.width, n.inner, count, {turned, count}, {after, n.stride},
+              {out_sums.of(lane), n.stride}, 1);
+      product(Form::plain, Form::plain, count, n.width, n.inner, {gradient, n.stride}, {n.in, n.width},
+              {pdx + first * n.width, n.width});
+      transpose(count, n.width, {n.x + first * n.width, n.width}, {turned, count});
+      product(Form::plain, Form::plain, n.width, n.inner, count, {turned, count}, {gradient, n.stride},
+              {in_sums.of(lane), n.stride}, 1);
     });
-    transpose(n.width, n.inner, {in_sums.total(), n.inner}, {d_in.data_ptr<float>(), n.width});
-    std::memcpy(d_out.data_ptr<float>(), out_sums.total(), static_cast<std::size_t>(weights) * sizeof(float));
+    transpose(n.width, n.inner, {in_sums.total(), n.stride}, {d_in.data_ptr<float>(), n.width});
+    const float* out_total = out_sums.total();
+    for (std::int64_t r = 0; r < n.width; ++r)
+      std::memcpy(d_out.data_ptr<float>() + r * n.inner, out_total + r * n.stride,
+                  static_cast<std::size_t>(n.inner) * sizeof(float));
     const auto bias_gradient = [&](LaneSums& sums, std::int64_t size) {
       at::Tensor d = at::empty({size}, x.options());
       std::memcpy(d.data_ptr<float>(), sums.total(), static_cast<std::size_t>(size) * sizeof(float));

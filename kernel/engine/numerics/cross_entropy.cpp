@@ -70,22 +70,25 @@ class BlockedCrossEntropy : public Function<BlockedCrossEntropy> {
     const std::int64_t* target = targets.data_ptr<std::int64_t>();
     const std::int64_t block = std::min(rows, largest_block), lanes = lanes_for((rows + block - 1) / block);
     const float scale = 1.0F / static_cast<float>(rows);
-    LaneSums sums(lanes, width * vocabulary);  // of the table's gradient, [d, V]
+    const std::int64_t row = padded(vocabulary), narrow = padded(width);
+    LaneSums sums(lanes, vocabulary * narrow);  // of the table's gradient
     std::vector<double> losses(static_cast<std::size_t>(lanes));
-    const Scratch scratch(lanes * block * (vocabulary + width));
+    const Scratch scratch(lanes * block * (row + narrow));
     in_row_blocks(rows, block, lanes, [&, w_ = width, v = vocabulary](std::int64_t lane, std::int64_t first, std::int64_t count) {
-      float* logits = scratch.data() + lane * block * (v + w_);
-      float* turned = logits + block * v;
-      product(Form::plain, Form::transposed, count, v, w_, {px + first * w_, w_}, {pw, w_}, {logits, v});
+      float* logits = scratch.data() + lane * block * (row + narrow);
+      float* copy = logits + block * row;
+      product(Form::plain, Form::transposed, count, v, w_, {px + first * w_, w_}, {pw, w_}, {logits, row});
       double loss = 0;
-      for (std::int64_t r = 0; r < count; ++r)
-        loss += static_cast<double>(softmax_row(logits + r * v, v, target[first + r], scale));
+      for (std::int64_t r = 0; r < count; ++r) {
+        loss += static_cast<double>(softmax_row(logits + r * row, v, target[first + r], scale));
+        std::copy_n(px + (first + r) * w_, w_, copy + r * narrow);
+      }
       losses[static_cast<std::size_t>(lane)] += loss;
-      product(Form::plain, Form::plain, count, w_, v, {logits, v}, {pw, w_}, {pd + first * w_, w_});
-      transpose(count, w_, {px + first * w_, w_}, {turned, count});
-      product(Form::plain, Form::plain, w_, v, count, {turned, count}, {logits, v}, {sums.of(lane), v}, 1);
+      product(Form::plain, Form::plain, count, w_, v, {logits, row}, {pw, w_}, {pd + first * w_, w_});
+      product(Form::transposed, Form::plain, v, w_, count, {logits, row}, {copy, narrow}, {sums.of(lane), narrow}, 1);
     });
-    transpose(width, vocabulary, {sums.total(), vocabulary}, {d_table.data_ptr<float>(), width});
+    const float* total = sums.total();
+    for (std::int64_t v = 0; v < vocabulary; ++v) std::copy_n(total + v * narrow, width, d_table.data_ptr<float>() + v * width);
     double loss = 0;
     for (const double part : losses) loss += part;
     context->save_for_backward({d_hidden, d_table});
@@ -120,14 +123,15 @@ at::Tensor token_losses(const at::Tensor& hidden, const at::Tensor& table, const
   const auto [rows, width, vocabulary] = check(x, w, t);
   at::Tensor out = at::empty({rows}, x.options());
   const std::int64_t block = std::min(rows, largest_block), lanes = lanes_for((rows + block - 1) / block);
-  const Scratch scratch(lanes * block * vocabulary);
+  const std::int64_t row = padded(vocabulary);
+  const Scratch scratch(lanes * block * row);
   const float *px = x.data_ptr<float>(), *pw = w.data_ptr<float>();
   const std::int64_t* target = t.data_ptr<std::int64_t>();
   float* losses = out.data_ptr<float>();
   in_row_blocks(rows, block, lanes, [&, w_ = width, v = vocabulary](std::int64_t lane, std::int64_t first, std::int64_t count) {
-    float* logits = scratch.data() + lane * block * v;
-    product(Form::plain, Form::transposed, count, v, w_, {px + first * w_, w_}, {pw, w_}, {logits, v});
-    for (std::int64_t r = 0; r < count; ++r) losses[first + r] = softmax_row(logits + r * v, v, target[first + r], 0);
+    float* logits = scratch.data() + lane * block * row;
+    product(Form::plain, Form::transposed, count, v, w_, {px + first * w_, w_}, {pw, w_}, {logits, row});
+    for (std::int64_t r = 0; r < count; ++r) losses[first + r] = softmax_row(logits + r * row, v, target[first + r], 0);
   });
   return out;
 }

@@ -29,13 +29,17 @@ void in_lanes(std::int64_t count, std::int64_t lanes, const Body& body) {
   });
 }
 
-/// As in_lanes, in blocks: body(lane, first row, rows) with at most `block` rows a call.
+/// As in_lanes, in blocks: body(lane, first row, rows) with at most `block` rows a call, a multiple of 8. Blocks are equally
+/// large, so that none is left over that would be too small to be fast.
 template <class Body>
 void in_row_blocks(std::int64_t rows, std::int64_t block, std::int64_t lanes, const Body& body) {
-  const std::int64_t blocks = (rows + block - 1) / block;
-  in_lanes(blocks, lanes, [&](std::int64_t lane, std::int64_t begin, std::int64_t end) {
-    for (std::int64_t b = begin; b < end; ++b) body(lane, b * block, std::min(block, rows - b * block));
-  });
+  const std::int64_t wanted = (rows + block - 1) / block;
+  const std::int64_t size = wanted > 0 ? ((rows + wanted - 1) / wanted + 7) / 8 * 8 : block;
+  const std::int64_t blocks = (rows + size - 1) / size;
+  in_lanes(blocks, std::min(lanes, std::max<std::int64_t>(1, blocks)),
+           [&](std::int64_t lane, std::int64_t begin, std::int64_t end) {
+             for (std::int64_t b = begin; b < end; ++b) body(lane, b * size, std::min(size, rows - b * size));
+           });
 }
 
 /// Memory for a moment, not set to anything.

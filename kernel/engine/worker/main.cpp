@@ -140,7 +140,7 @@ int run(const std::string& path, char** arguments) {
   ::signal(SIGXFSZ, SIG_IGN);
 
   // Activations come and go every step: memory that is given back to the system each time costs a page fault for every 4 KiB.
-  ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the highest that glibc takes
   ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
   at::set_num_threads(job->threads);
   at::set_num_interop_threads(1);
