@@ -19,7 +19,7 @@ MOIETY_CHOICE(TextSplit, test, valid, train);
 
 struct EvaluateOptions {
   TextSplit split = TextSplit::test;
-  std::optional<std::int64_t> tokens;
+  std::optional<std::int64_t> tokens, items;
   std::vector<std::string> domains, on;
 };
 
@@ -30,7 +30,11 @@ constexpr Parameter parameters[] = {
         .at_least(1)
         .in("tokens"),
     optional<&EvaluateOptions::domains>("data.domains", "which domains; all when left out"),
-    optional<&EvaluateOptions::on>("on", "sets of the task the model was tuned for: test, valid")};
+    optional<&EvaluateOptions::on>("on", "sets of the task the model was tuned for: test, valid"),
+    optional<&EvaluateOptions::items>(
+        "items", "at most so many items of each set, spread over it, the same for every seed; all when left out")
+        .at_least(1)
+        .in("items")};
 
 constexpr Output metrics[] = {
     metric("perplexity", "", -1, "exp of the mean loss of a domain's windows").over("domain").with("data"),
@@ -113,14 +117,15 @@ Status measure_items(StageContext& context, const EvaluateOptions& options, cons
                   "evaluate a stage that was fine-tuned for this task");
     const Items& items = task->items();
     if (items.count() == 0) return fail(ErrorKind::failed, "the set `" + set + "` is empty");
-    const auto results = classify(model, items, fixed_items(items, 0), [&](std::int64_t done) {
-      context.protocol.progress("examples", static_cast<double>(done), static_cast<double>(items.count()), 0, "evaluate");
+    const std::vector<std::int64_t> chosen = fixed_items(items, options.items.value_or(0));
+    const auto results = classify(model, items, chosen, [&](std::int64_t done) {
+      context.protocol.progress("examples", static_cast<double>(done), static_cast<double>(chosen.size()), 0, "evaluate");
       return context.stop.load() == 0;
     });
     for (const auto& result : results)
       work.add_sequences(1, static_cast<double>(std::min(model.architecture().context, items.length(result.item))));
     work.class_read_outs += static_cast<double>(results.size());
-    if (static_cast<std::int64_t>(results.size()) < items.count()) {
+    if (results.size() < chosen.size()) {
       outcome.ending = Ending::interrupted;
       return {};
     }

@@ -209,6 +209,8 @@ TEST(Finetune, learns_the_task_from_experts_with_either_router) {
     double correct = 0;
     for (std::size_t i = 1; i <= 80; ++i) correct += split(items[i], '\t').at(4) == "1" ? 1 : 0;
     EXPECT_NEAR(values_of(store, "s" + name, "accuracy")[0], correct / 80, 1e-12);
+    ASSERT_EQ(run_here(store.evaluate("few" + name, "f" + name, {{"on", {"test"}}, {"items", 20}})), 0);
+    EXPECT_EQ(split(store.file("few" + name, "items.tsv"), '\n').size(), 1U + 20 + 1);
   }
 }
 
