@@ -70,6 +70,7 @@ moiety_add_test(host_discovery_test
 moiety_add_test(host_program_test
   command/command_test.cpp
   run/failure_test.cpp
+  run/plugin_trust_test.cpp
   run/resume_test.cpp
   run/run_test.cpp
   run/testing/sandbox.cpp

@@ -14,6 +14,7 @@ const std::map<std::string, std::vector<std::string>>& fixed_tables() {
       {"corpus", {"tokenizer", "use", "without"}},
       {"corpus.tokenizer", {"use", "vocabulary"}},
       {"limits", {"call", "memory"}},
+      {"plugins", {"path"}},
       {"claim.<id>", {"at", "by", "margin", "published", "source", "that"}},
   };
   return *tables;
@@ -79,8 +80,8 @@ std::string find_home(const Catalog& catalog, const std::string& key, const std:
     if (!here.empty() && is_key(stage_keys())) return bracketed(parts[1], "");
   }
   for (const auto& [table, keys] : fixed_tables()) {
-    // `use` and the like stand in many tables: they tell nothing.
-    if (table != path && key != "use" && key != "at" && is_key(keys)) return "[" + table + "]";
+    // `use` and the like stand in many tables, and many people look for a `path`: they tell nothing.
+    if (table != path && key != "use" && key != "at" && key != "path" && is_key(keys)) return "[" + table + "]";
   }
   std::vector<std::string> tables;
   tables_with(catalog, catalog.model, key, "", 3, tables);

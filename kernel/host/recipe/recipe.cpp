@@ -10,8 +10,10 @@
 #include "kernel/base/text.h"
 #include "kernel/host/claims/check.h"
 #include "kernel/host/recipe/arms.h"
+#include "kernel/host/recipe/fixed_parameters.h"
 #include "kernel/host/recipe/homes.h"
 #include "kernel/host/recipe/parse.h"
+#include "kernel/host/recipe/plugin_paths.h"
 #include "kernel/host/recipe/quantities.h"
 #include "kernel/host/recipe/reference.h"
 #include "kernel/host/recipe/resolved_text.h"
@@ -66,38 +68,6 @@ namespace {
 constexpr std::size_t most_stages = 500;
 const char* const default_of_recipes = "default of every recipe";
 
-ParameterDeclaration parameter(const char* name, const char* type, nlohmann::json fallback) {
-  ParameterDeclaration one;
-  one.name = name;
-  one.type = type;
-  one.fallback = std::move(fallback);
-  return one;
-}
-
-std::vector<ParameterDeclaration> recipe_parameters() {
-  auto seeds = parameter("seeds", "integer", 1);
-  seeds.low = 1;
-  seeds.high = 10000;
-  auto confidence = parameter("confidence", "number", 0.95);
-  confidence.low = 0.5;
-  confidence.high = 1;
-  confidence.low_open = confidence.high_open = true;
-  return {parameter("name", "text", nullptr), parameter("about", "text", nullptr), parameter("baseline", "text", nullptr), seeds,
-          confidence};
-}
-
-std::vector<ParameterDeclaration> corpus_parameters() {
-  auto use = parameter("use", "text", nullptr);
-  use.required = true;
-  use.doc = "the name of a corpus, as in \"debian-8\"";
-  auto tokenizer = parameter("tokenizer.use", "choice", "sentencepiece");
-  tokenizer.choices = {"sentencepiece"};
-  auto vocabulary = parameter("tokenizer.vocabulary", "integer", 4096);
-  vocabulary.low = 256;
-  vocabulary.high = 65535;
-  return {use, parameter("without", "texts", nlohmann::json::array()), tokenizer, vocabulary};
-}
-
 class RecipeReader {
  public:
   RecipeReader(const Catalog& catalog, const LoadOptions& options) : catalog_(catalog), options_(options) {}
@@ -116,6 +86,7 @@ class RecipeReader {
     read_recipe_table();
     read_corpus();
     read_limits();
+    read_plugin_paths();
     read_arms_and_stages(defaults);
     check_baseline();
     check_corpus();
@@ -127,8 +98,8 @@ class RecipeReader {
 
  private:
   void check_top_level(const Value& root) {
-    static const std::vector<std::string> known = {"arm",    "claim", "corpus", "defaults", "define",
-                                                   "limits", "model", "recipe", "stage"};
+    static const std::vector<std::string> known = {"arm",    "claim", "corpus",  "defaults", "define",
+                                                   "limits", "model", "plugins", "recipe",   "stage"};
     static const std::map<std::string, const char*> later = {
         {"axes", "axes inside arms are not known in this version: write one arm for each value"},
         {"choose", "choices on validation data are not known in this version: write the value into the stage"},
@@ -236,7 +207,7 @@ class RecipeReader {
   }
 
   void read_limits() {
-    const auto checked = check_table("limits", {parameter("call", "text", "10 min"), parameter("memory", "text", "4 GiB")});
+    const auto checked = check_table("limits", limits_parameters());
     if (!checked.config.contains("call") || !checked.config.contains("memory")) return;
     const auto call = parse_duration(checked.config["call"].get<std::string>());
     const auto memory = parse_memory(checked.config["memory"].get<std::string>());
@@ -244,6 +215,20 @@ class RecipeReader {
     if (!memory) diagnostics_.error(checked.text.find("memory")->place, "`memory` in limits must be a size, as in \"4 GiB\"");
     if (call) recipe_.limits.call_seconds = *call;
     if (memory) recipe_.limits.memory = *memory;
+  }
+
+  /// Only checked and written out: the folders were searched, or not trusted, before the recipe could be read.
+  void read_plugin_paths() {
+    if (root_.find("plugins") == nullptr) return;
+    check_table("plugins", plugins_parameters());
+    Value* table = resolved_.find("plugins");
+    Value* paths = table != nullptr ? table->find("path") : nullptr;
+    if (paths == nullptr) return;
+    for (auto& path : paths->items) {
+      if (path.text.empty())
+        diagnostics_.error(path.place, "`path` in plugins has an empty path; the folder of the recipe itself is \".\"");
+      path.text = plugin_path_from_recipe(path, sources_);
+    }
   }
 
   void read_arms_and_stages(const Defaults& defaults) {

@@ -228,21 +228,6 @@ TEST(Run, P14_a_worker_is_given_absolute_plugin_paths) {
   EXPECT_EQ(job["config"]["router"]["k"], 3);
 }
 
-TEST(Run, a_recipes_own_plugin_path_needs_trust) {
-  Sandbox box;
-  box.write("mine/routers.moiety.so", "component router top-k 1 k\n");
-  box.write("recipe.toml", two_arm_recipe("router = \"top-k\"\n", "\n[plugins]\npath = \"mine\"\n"));
-  // Shipped plugins beside the program are probed too, so the catalog's cache tells which files were touched.
-  box.write("store/there", "");
-  const auto touched = [&] { return has(read_file(box.store() + "/catalog.json").value_or(""), "mine/routers.moiety.so"); };
-  const auto refused = box.run_recipe();
-  EXPECT_EQ(refused.code, 2);
-  EXPECT_TRUE(has(refused.errors, "is not searched without --trust-plugins")) << refused.errors;
-  EXPECT_FALSE(touched()) << "its library was touched";
-  box.run_recipe({"--trust-plugins"});
-  EXPECT_TRUE(touched()) << "trusted, it was not searched";
-}
-
 TEST(Run, without_a_worker_the_way_out_is_named) {
   Sandbox box;
   box.write("recipe.toml", two_arm_recipe());

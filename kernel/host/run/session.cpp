@@ -5,28 +5,11 @@
 
 #include "kernel/base/text.h"
 #include "kernel/host/discovery/locate.h"
+#include "kernel/host/recipe/plugin_paths.h"
 
 namespace moiety::host {
 namespace fs = std::filesystem;
 namespace {
-
-/// `[plugins] path` of the recipe, relative to its folder. Whatever is wrong with the text is told by load_recipe.
-std::vector<std::string> plugin_paths_of(const RecipeRequest& request) {
-  Sources sources;
-  Diagnostics ignored(sources);
-  const auto document = load_document(request.path, request.overrides, sources, ignored);
-  if (!document) return {};
-  const auto* written = document->root.find_path({"plugins", "path"});
-  if (written == nullptr) return {};
-  std::vector<std::string> paths;
-  const auto folder = fs::path(request.path).parent_path();
-  const auto add = [&](const Value& value) {
-    if (value.is_text() && !value.text.empty()) paths.push_back((folder / value.text).string());
-  };
-  add(*written);
-  for (const auto& item : written->items) add(item);
-  return paths;
-}
 
 /// Where a problem's path was written: the longest part of it that the recipe writes.
 Place place_of(const RecipeStage& stage, const std::string& path) {
@@ -62,14 +45,14 @@ Result<std::unique_ptr<Session>> open_session(const RecipeRequest& request) {
   DiscoveryOptions options;
   options.worker = *worker;
   options.store = request.store;
-  const auto own_paths = plugin_paths_of(request);
+  const auto own_paths = plugin_paths(request.path, request.overrides);
   options.order = search_order(request.plugin_paths, request.trust_plugins ? own_paths : std::vector<std::string>{});
   auto discovery = discover(options);
   if (!discovery) return pass(discovery);
   auto session = std::unique_ptr<Session>(new Session{request, *worker, *recipes, std::move(*discovery), {}, {}});
   if (!own_paths.empty() && !request.trust_plugins)
     session->notes.push_back("the recipe's own plugins.path (" + printable(join(own_paths, ", ")) +
-                             ") is not searched without --trust-plugins");
+                             ") is not searched without --trust-plugins: add it if you trust the libraries that lie there");
 
   LoadOptions load;
   load.overrides = request.overrides;
