@@ -337,7 +337,7 @@ Result<Comparison> compare_arms(Database& database, const CompareOptions& option
   for (auto& [position, result] : ordered) out.metrics.push_back(std::move(result));
   correct(out.metrics);
 
-  const auto warnings = environment_warnings(database, *arms);
+  const auto warnings = environment_warnings(database, study->key, *arms);
   if (!warnings) return pass(warnings);
   out.warnings = *warnings;
   const auto notes = pinned_notes(database, *arms);

@@ -54,8 +54,9 @@ struct ArmRuns {
 
 /// Error when the runs of an arm differ in more than the seed, saying in what.
 Status check_same_config(Database& database, const std::vector<ArmRuns>& arms);
-/// Lines on builds, threads and CPUs in which arms differ: then differences between them may not be the arms'.
-Result<std::vector<std::string>> environment_warnings(Database& database, const std::vector<ArmRuns>& arms);
+/// Lines on builds, threads and CPUs in which stages of one name differ between arms: then differences between arms may come from
+/// that. Stages of different names are not compared: a pretraining may well have more threads than what follows it.
+Result<std::vector<std::string>> environment_warnings(Database& database, std::int64_t study, const std::vector<ArmRuns>& arms);
 /// "over 5 seeds of 1 pinned model (pretrained)", when all runs of the arms share pinned stages.
 Result<std::vector<std::string>> pinned_notes(Database& database, const std::vector<ArmRuns>& arms);
 

@@ -67,39 +67,40 @@ std::string first_difference(const Described& a, const Described& b, const RunIn
   return fmt::format("runs {} and {} have different stages or inputs", run_a.number, run_b.number);
 }
 
-/// What an arm's stages ran on, by kind of thing.
-using Environment = std::map<std::string, std::set<std::string>>;
+/// What stages ran on. Like is compared with like: a kind of thing ("threads") and a stage's name give the values by arm.
+using Found = std::set<std::string>;
+using Environment = std::map<std::string, std::map<std::string, std::map<std::string, Found>>>;
 
-Result<Environment> environment(Database& database, const ArmRuns& arm) {
+Result<Environment> environment(Database& database, std::int64_t study) {
   Environment out;
-  for (const auto& run : arm.runs) {
-    // Of each stage the newest attempt that ended well: that one left the values.
-    if (auto status = database.each(
-            "SELECT threads, device, cpu, host, worker_build_id, torch_version, torch_build_id, max(attempt.key) FROM run_stage "
-            "JOIN attempt ON attempt.stage = run_stage.stage WHERE run_stage.run = ? AND attempt.state IN ('done', 'diverged') "
-            "GROUP BY run_stage.stage",
-            {run.number},
-            [&](const Query& row) {
-              static const char* const names[] = {"threads",      "device",           "CPU",           "",
-                                                  "worker build", "LibTorch version", "LibTorch build"};
-              for (int i = 0; i < 7; ++i) {
-                if (*names[i] != '\0' && !row.text(i).empty()) out[names[i]].insert(row.text(i));
-              }
-            });
-        !status) {
-      return pass(status);
-    }
-    if (auto status =
-            database.each("SELECT kind, plugin.name, version, build_id FROM run_stage JOIN stage_plugin ON stage_plugin.stage = "
-                          "run_stage.stage "
-                          "JOIN plugin ON plugin.key = stage_plugin.plugin WHERE run_stage.run = ?",
-                          {run.number},
-                          [&](const Query& row) {
-                            out[fmt::format("the build of {}/{}@{}", row.text(0), row.text(1), row.text(2))].insert(row.text(3));
-                          });
-        !status) {
-      return pass(status);
-    }
+  // Of each stage the newest attempt that ended well: that one left the values. A stage found in the store may have none here.
+  if (auto status = database.each(
+          "SELECT DISTINCT run.arm, run_stage.name, threads, device, cpu, worker_build_id, torch_version, torch_build_id FROM "
+          "run "
+          "JOIN run_stage ON run_stage.run = run.number JOIN attempt ON attempt.key = (SELECT max(key) FROM attempt WHERE "
+          "attempt.stage = run_stage.stage AND state IN ('done', 'diverged')) WHERE run.study = ?",
+          {study},
+          [&](const Query& row) {
+            static const char* const kinds[] = {"threads", "device", "CPU", "worker build", "LibTorch version", "LibTorch build"};
+            for (int i = 0; i < 6; ++i) {
+              if (auto value = row.text(i + 2); !value.empty()) out[kinds[i]][row.text(1)][row.text(0)].insert(std::move(value));
+            }
+          });
+      !status) {
+    return pass(status);
+  }
+  if (auto status =
+          database.each("SELECT DISTINCT run.arm, run_stage.name, kind, plugin.name, version, build_id FROM run JOIN run_stage "
+                        "ON run_stage.run "
+                        "= run.number JOIN stage_plugin ON stage_plugin.stage = run_stage.stage JOIN plugin ON plugin.key = "
+                        "stage_plugin.plugin WHERE run.study = ?",
+                        {study},
+                        [&](const Query& row) {
+                          const auto kind = fmt::format("the build of {}/{}@{}", row.text(2), row.text(3), row.text(4));
+                          out[kind][row.text(1)][row.text(0)].insert(row.text(5));
+                        });
+      !status) {
+    return pass(status);
   }
   return out;
 }
@@ -132,30 +133,29 @@ Status check_same_config(Database& database, const std::vector<ArmRuns>& arms) {
   return {};
 }
 
-Result<std::vector<std::string>> environment_warnings(Database& database, const std::vector<ArmRuns>& arms) {
+Result<std::vector<std::string>> environment_warnings(Database& database, std::int64_t study, const std::vector<ArmRuns>& arms) {
+  const auto found = environment(database, study);
+  if (!found) return pass(found);
   std::vector<std::string> out;
-  std::vector<Environment> all;
-  std::set<std::string> kinds;
-  for (const auto& arm : arms) {
-    auto found = environment(database, arm);
-    if (!found) return pass(found);
-    for (const auto& [kind, values] : *found) kinds.insert(kind);
-    all.push_back(std::move(*found));
-  }
-  for (const auto& kind : kinds) {
-    std::set<std::set<std::string>> different;
-    std::vector<std::string> parts;
-    bool plugin_twice = false;
-    for (std::size_t i = 0; i < arms.size(); ++i) {
-      const auto values = all[i].find(kind);
-      if (values == all[i].end())
-        continue;  // an arm without this plugin, or without attempts here (its stages came from the store)
-      different.insert(values->second);
-      plugin_twice = plugin_twice || (kind.compare(0, 9, "the build") == 0 && values->second.size() > 1);
-      parts.push_back(fmt::format("{}: {}", arms[i].arm, short_values(values->second)));
+  for (const auto& [kind, stages] : *found) {
+    std::map<std::string, std::vector<std::string>> told;  // the difference in words, and the stages that have it
+    for (const auto& [stage, by_arm] : stages) {
+      std::set<Found> different;
+      std::vector<std::string> parts;
+      bool plugin_twice = false;
+      for (const auto& arm : arms) {
+        const auto values = by_arm.find(arm.arm);
+        if (values == by_arm.end()) continue;  // an arm without this stage or plugin, or without attempts here
+        different.insert(values->second);
+        plugin_twice = plugin_twice || (kind.compare(0, 9, "the build") == 0 && values->second.size() > 1);
+        parts.push_back(fmt::format("{}: {}", arm.arm, short_values(values->second)));
+      }
+      if (different.size() > 1 || plugin_twice) told[join(parts, "; ")].push_back(stage);
     }
-    if (different.size() < 2 && !plugin_twice) continue;
-    out.push_back(fmt::format("warning: arms differ in {} ({}): differences below may come from that", kind, join(parts, "; ")));
+    for (const auto& [parts, names] : told) {
+      out.push_back(fmt::format("warning: in {} {} arms differ in {} ({}): differences below may come from that",
+                                names.size() == 1 ? "stage" : "stages", join(names, " and "), kind, parts));
+    }
   }
   return out;
 }

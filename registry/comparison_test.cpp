@@ -184,11 +184,38 @@ TEST_F(Compare, T43_other_threads_builds_or_cpus_are_warned_of) {
   const auto warnings = numbers().warnings;
   const auto all = testing::PrintToString(warnings);
   EXPECT_EQ(warnings.size(), 3U) << all;
-  EXPECT_THAT(all, HasSubstr("arms differ in threads (dense: 1; split: 1 and 2; random-split: 1)"));
+  EXPECT_THAT(all, HasSubstr("in stages score and tuned arms differ in threads (dense: 1; split: 2; random-split: 1)"));
   EXPECT_THAT(all, HasSubstr("arms differ in LibTorch build (dense: aaaaaaaaaaaa; "));
-  EXPECT_THAT(all, HasSubstr("arms differ in the build of router/top-k@1"));
+  EXPECT_THAT(all, HasSubstr("in stage tuned arms differ in the build of router/top-k@1 ("));
   EXPECT_THAT(all, Not(HasSubstr("CPU")));
-  EXPECT_THAT(text(), HasSubstr("warning: arms differ in threads"));
+  EXPECT_THAT(text(), HasSubstr("warning: in stages score and tuned arms differ in threads"));
+}
+
+/// The pinned pretraining takes two threads, the other stages one; `score` of arm `odd` takes four.
+void set_threads(StudySketch& sketch, const std::string& odd) {
+  sketch.change_attempt = [odd](AttemptRow& attempt, const std::string& arm, int seed) {
+    const auto is = [&](const char* stage) { return attempt.stage_id == StudySketch::stage_id(stage, arm, seed); };
+    attempt.threads = is("pretrained") ? 2 : is("score") && arm == odd ? 4 : 1;
+  };
+}
+
+TEST_F(Compare, T43_stages_of_different_names_are_not_compared) {
+  auto sketch = sleep_study();
+  set_threads(sketch, "none");
+  sketch.write(*registry);
+  EXPECT_TRUE(numbers().warnings.empty()) << text();
+}
+
+TEST_F(Compare, T43_the_stage_in_which_arms_differ_is_named) {
+  auto sketch = sleep_study();
+  set_threads(sketch, "split");
+  sketch.write(*registry);
+  const auto warnings = numbers().warnings;
+  ASSERT_EQ(warnings.size(), 1U) << testing::PrintToString(warnings);
+  EXPECT_THAT(warnings[0], HasSubstr("in stage score arms differ in threads (dense: 1; split: 4; random-split: 1)"));
+  CompareOptions others;
+  others.arms = {"dense", "random-split"};
+  EXPECT_TRUE(numbers(others).warnings.empty()) << "an arm that is not shown is not looked at";
 }
 
 TEST_F(Compare, T43_equal_machines_give_no_warning) {

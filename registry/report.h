@@ -30,8 +30,8 @@ struct CompareOptions {
 };
 /// `moiety compare`: one row an arm and metric: mean ± sd (n), then the paired difference to the baseline with its interval, p
 /// and Holm's p; diverged and failed runs counted and named; a note when pinned stages make the n conditional on one model, when
-/// all values are equal ("the seed changes nothing here"), and a warning when arms differ in build ids, threads or CPU (T38, T40,
-/// T43).
+/// all values are equal ("the seed changes nothing here"), and a warning when stages of one name differ between arms in
+/// build ids, threads or CPU (T38, T40, T43).
 Result<std::string> compare_text(Registry&, const CompareOptions&, Format);
 /// `moiety claims`: source, statement, verdict, effect with interval, n, runs behind it.
 Result<std::string> claims_text(Registry&, const std::string& study, Format);
