@@ -122,12 +122,12 @@ void Checker::check_group(const Value* written, const Group& group, const TableC
 }
 
 void Checker::tell(const TableContext& context, const Place& place, const std::string& message, const std::string& suggestion,
-                   const std::string& reference, const std::vector<std::string>& notes) {
+                   const std::string& reference, const std::vector<std::string>& remarks) {
   // A value that several stages took from one place ([defaults.finetune]) is wrong once.
   std::string topic = message;
   const auto found = topic.find(context.in());
   if (found != std::string::npos && place.known()) topic.erase(found, context.in().size());
-  diagnostics_.add({place, message, suggestion, reference, notes, topic});
+  diagnostics_.add({place, message, suggestion, reference, {}, topic, remarks});
 }
 
 std::optional<Checker::Leaf> Checker::wrong_type(const std::string& key, const Value& value, const std::string& wanted,
@@ -292,12 +292,13 @@ const ComponentDeclaration* Checker::find_component(const std::string& key, cons
                      newest->use()));
     return nullptr;
   }
-  std::vector<std::string> notes;
-  notes.push_back(catalog_.folders.empty() ? "searched: no folder" : "searched: " + join(catalog_.folders, ", "));
+  std::vector<std::string> remarks;
+  remarks.push_back("searched for plugins: " + (catalog_.folders.empty() ? "no folder" : join(catalog_.folders, ", ")));
   for (const auto& failure : catalog_.failures)
-    notes.push_back(fmt::format("could not be used: {}: {}", failure.file, failure.reason));
+    remarks.push_back(fmt::format("could not be used: {}: {}", failure.file, failure.reason));
   tell(context, use.place, fmt::format("unknown {} `{}` for `{}` in {}", kind, use.text, key, context.in()),
-       did_you_mean(name, names), names.empty() ? fmt::format("no {} was found", kind) : "all components: moiety plugins", notes);
+       did_you_mean(name, names), names.empty() ? fmt::format("no {} was found", kind) : "all components: moiety plugins",
+       remarks);
   return nullptr;
 }
 

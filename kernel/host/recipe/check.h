@@ -73,7 +73,7 @@ class Checker {
   std::optional<Leaf> wrong_type(const std::string& key, const Value& value, const std::string& wanted,
                                  const TableContext& context);
   void tell(const TableContext& context, const Place& place, const std::string& message, const std::string& suggestion = {},
-            const std::string& reference = {}, const std::vector<std::string>& notes = {});
+            const std::string& reference = {}, const std::vector<std::string>& remarks = {});
   std::string home_of(const std::string& key, const TableContext& context) const;
 
   const Catalog& catalog_;

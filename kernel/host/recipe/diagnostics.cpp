@@ -86,7 +86,11 @@ std::string Diagnostics::text() const {
   std::string out;
   std::set<std::string> files;
   bool elsewhere = false;
+  std::vector<std::string> remarks;
   for (const auto& diagnostic : ordered) {
+    for (const auto& remark : diagnostic.remarks) {
+      if (std::find(remarks.begin(), remarks.end(), remark) == remarks.end()) remarks.push_back(remark);
+    }
     const std::string where = sources_->text(diagnostic.place);
     out += printable(where) + (where.empty() ? "" : ": ") + "error: " + printable(diagnostic.message) + "\n";
     if (diagnostic.place.known()) {
@@ -112,6 +116,7 @@ std::string Diagnostics::text() const {
       }
     }
   }
+  for (const auto& remark : remarks) out += printable(remark) + "\n";
   out += fmt::format("{} error{}", ordered.size(), ordered.size() == 1 ? "" : "s");
   if (!files.empty()) out += fmt::format(" in {} file{}", files.size(), files.size() == 1 ? "" : "s");
   if (elsewhere) out += files.empty() ? " on the command line" : " and the command line";

@@ -46,10 +46,11 @@ class Sources {
 struct Diagnostic {
   Place place;
   std::string message;
-  std::string suggestion;          ///< "did you mean `a`?"
-  std::string reference;           ///< "all keys: moiety plugins info router/top-k"
-  std::vector<std::string> notes;  ///< further lines
-  std::string topic;               ///< errors with equal place and topic are one; empty: the message
+  std::string suggestion;                 ///< "did you mean `a`?"
+  std::string reference;                  ///< "all keys: moiety plugins info router/top-k"
+  std::vector<std::string> notes;         ///< further lines
+  std::string topic;                      ///< errors with equal place and topic are one; empty: the message
+  std::vector<std::string> remarks = {};  ///< lines that several errors may share: said once, below all errors
 };
 
 class Diagnostics {

@@ -194,10 +194,29 @@ TEST(Recipe, all_mistakes_come_in_one_go) {
 
 TEST(Recipe, P09_an_unknown_component_lists_near_names_folders_and_files_that_failed) {
   const Loaded loaded(small_recipe_with("use = \"avg-k\"", "use = \"avgk\""));
-  for (const char* part : {"unknown router `avgk`", "did you mean `avg-k`?", "searched: /p, /usr/lib/moiety",
+  for (const char* part : {"unknown router `avgk`", "did you mean `avg-k`?", "searched for plugins: /p, /usr/lib/moiety",
                            "could not be used: /p/broken.moiety.so: built for LibTorch 2.6.0, this is 1.13.1"}) {
     EXPECT_NE(loaded.error().find(part), std::string::npos) << part << "\n" << loaded.error();
   }
+}
+
+TEST(Recipe, files_that_failed_are_listed_once_however_many_components_are_unknown) {
+  const Loaded loaded(small_recipe_with("use = \"avg-k\"", "use = \"avgk\"") +
+                      "[arm.other]\nstage.split.feed_forward.router = 'topk'\n[stage.idle]\ndo = 'construct'\n"
+                      "from = 'pretrained'\nfeed_forward.experts = 'splitt'\nfeed_forward.router = 'top-k'\n");
+  const auto count = [&](const std::string& part) {
+    int n = 0;
+    for (auto at = loaded.error().find(part); at != std::string::npos; at = loaded.error().find(part, at + 1)) ++n;
+    return n;
+  };
+  EXPECT_EQ(count("error: unknown "), 3) << loaded.error();
+  EXPECT_EQ(count("searched for plugins: "), 1) << loaded.error();
+  EXPECT_EQ(count("/p/broken.moiety.so"), 1) << loaded.error();
+  EXPECT_EQ(
+      count("\nsearched for plugins: /p, /usr/lib/moiety\ncould not be used: /p/broken.moiety.so: built for LibTorch 2.6.0, "
+            "this is 1.13.1\n3 errors in 1 file"),
+      1)
+      << loaded.error();
 }
 
 TEST(Recipe, a_stage_that_no_arm_reaches_is_an_error_unless_inherited) {
