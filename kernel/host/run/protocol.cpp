@@ -31,9 +31,15 @@ std::int64_t whole(const json& object, const char* key) {
   return value > -9e18 && value < 9e18 ? static_cast<std::int64_t>(value) : 0;
 }
 
+/// A worker says a loss with all its progress; one that measures none says 0.
+std::optional<double> loss_at(const json& object) {
+  const auto loss = real_at(object, "loss");
+  return loss && *loss == 0 ? std::nullopt : loss;
+}
+
 Progress to_progress(const json& object) {
   return {text_at(object, "unit"), text_at(object, "phase"), real_at(object, "done").value_or(0),
-          real_at(object, "total").value_or(0), real_at(object, "loss")};
+          real_at(object, "total").value_or(0), loss_at(object)};
 }
 
 End to_end(const json& object) {

@@ -14,7 +14,7 @@ namespace moiety::host {
 struct Progress {
   std::string unit, phase;
   double done = 0, total = 0;
-  std::optional<double> loss;
+  std::optional<double> loss;  ///< nothing when the stage measures none: the worker then says exactly 0
 };
 
 /// The component call in flight; `component` is empty between calls.

@@ -36,6 +36,14 @@ TEST(Protocol, a_loss_that_is_not_finite_is_kept) {
   EXPECT_FALSE(std::get<Progress>(*parse_message(R"({"progress":{"done":1}})")).loss);
 }
 
+TEST(Protocol, a_stage_without_a_loss_says_zero) {
+  for (const char* zero : {"0", "0.0", "-0.0"}) {
+    const auto line = std::string(R"({"progress":{"unit":"items","done":1,"total":2,"phase":"evaluate","loss":)") + zero + "}}";
+    EXPECT_FALSE(std::get<Progress>(*parse_message(line)).loss) << line;
+  }
+  EXPECT_EQ(std::get<Progress>(*parse_message(R"({"progress":{"done":1,"total":2,"loss":1e-9}})")).loss, 1e-9);
+}
+
 TEST(Protocol, what_is_not_of_the_protocol_is_passed_over) {
   for (const char* line : {"", "hello", "{", "{}", "[1]", R"({"end":3})", R"({"progress":{},"beat":{}})", R"({"other":{}})",
                            "{\"end\":{\"state\":\"do"})
