@@ -8,6 +8,7 @@
 
 #include "kernel/engine/checkpoint/state_archive.h"
 #include "kernel/engine/layers/feed_forward.h"
+#include "kernel/engine/layers/routed_feed_forward.h"
 
 namespace moiety::engine {
 namespace {
@@ -139,11 +140,16 @@ at::Tensor ExpertSite::forward(const at::Tensor& x, const Spans& spans, ForwardC
 
   const at::Tensor in = bank_->weight("in"), out = bank_->weight("out"), in_bias = bank_->maybe("in_bias"),
                    out_bias = bank_->maybe("out_bias");
+  const bool shared = out_bias.defined() && out_bias.size(0) == 1;
+  if (worth_routing(x, n, routing.experts)) {
+    const at::Tensor y = routed_feed_forward(x, {in, in_bias, out}, gate, routing.experts);
+    if (!out_bias.defined()) return y;
+    return shared ? y + out_bias.view({d}) : y + gate.matmul(out_bias);
+  }
   FeedForwardWeights weights;
   weights.in = in.view({n * in.size(1), d});
   weights.out = out.permute({1, 0, 2}).reshape({d, n * in.size(1)});
   if (in_bias.defined()) weights.in_bias = in_bias.reshape({-1});
-  const bool shared = out_bias.defined() && out_bias.size(0) == 1;
   if (shared) weights.out_bias = out_bias.view({d});
   const at::Tensor y = feed_forward(x, weights, gate);
   if (!out_bias.defined() || shared) return y;

@@ -1,0 +1,24 @@
+// The feed-forward of experts of which a row runs few: each expert computes its own rows, the rest is not computed at all.
+#ifndef MOIETY_KERNEL_ENGINE_LAYERS_ROUTED_FEED_FORWARD_H_
+#define MOIETY_KERNEL_ENGINE_LAYERS_ROUTED_FEED_FORWARD_H_
+
+#include <ATen/core/Tensor.h>
+
+namespace moiety::engine {
+
+struct ExpertWeights {
+  at::Tensor in, in_bias, out;  ///< [N, s, d], [N, s] or undefined, [N, d, s]
+};
+
+/// y[r] = Σ_n gate[r, n] · GELU(x[r] In_nᵀ + b_n) Out_nᵀ over the different experts n ≥ 0 among `experts`[r]; x [R, d] → [R, d].
+/// `gate` [R, N]: its gradient is 0 where an expert is not chosen. Floats only; feed_forward() is its plain reference.
+at::Tensor routed_feed_forward(const at::Tensor& x, const ExpertWeights& weights, const at::Tensor& gate,
+                               const at::Tensor& experts);
+
+/// Whether that is faster than computing everything and multiplying by the gate: where at most three quarters of the rows' places
+/// at experts are taken (measured, 16 experts of 32 neurons, width 128).
+bool worth_routing(const at::Tensor& x, std::int64_t number_of_experts, const at::Tensor& experts);
+
+}  // namespace moiety::engine
+
+#endif  // MOIETY_KERNEL_ENGINE_LAYERS_ROUTED_FEED_FORWARD_H_
