@@ -2,6 +2,7 @@
 #ifndef MOIETY_KERNEL_ENGINE_MODEL_ARCHITECTURE_H_
 #define MOIETY_KERNEL_ENGINE_MODEL_ARCHITECTURE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -34,7 +35,10 @@ inline constexpr Parameter model_parameters[] = {
 struct Architecture {
   std::string family = "gpt";
   std::int64_t layers = 4, width = 128, heads = 4, context = 128, inner = 512, vocabulary = 0;
-  std::int64_t classes = 0;  ///< of a classification head; 0: none
+  std::int64_t classes = 0;      ///< of a classification head; 0: none
+  std::int64_t item_tokens = 0;  ///< of an item to classify, its first ones are read; 0: as many as the context holds
+
+  std::int64_t longest_item() const { return item_tokens > 0 ? std::min(item_tokens, context) : context; }
 
   nlohmann::json to_json() const;
   static Result<Architecture> from_json(const nlohmann::json& json);

@@ -7,9 +7,9 @@
 
 namespace moiety::engine {
 
-ItemBatch pack_items(const Items& items, std::int64_t context, const std::vector<std::int64_t>& chosen) {
+ItemBatch pack_items(const Items& items, std::int64_t longest, const std::vector<std::int64_t>& chosen) {
   ItemBatch packed;
-  for (const std::int64_t item : chosen) packed.batch.spans.add(std::min(context, items.length(item)));
+  for (const std::int64_t item : chosen) packed.batch.spans.add(std::min(longest, items.length(item)));
   packed.batch.tokens = at::empty({packed.batch.spans.rows()}, at::kLong);
   packed.labels = at::empty({static_cast<std::int64_t>(chosen.size())}, at::kLong);
   auto* token = packed.batch.tokens.data_ptr<std::int64_t>();
@@ -35,7 +35,7 @@ std::vector<ItemResult> classify(const Gpt& model, const Items& items, const std
   for (std::size_t first = 0; first < chosen.size(); first += batch) {
     const std::vector<std::int64_t> part(chosen.begin() + static_cast<std::ptrdiff_t>(first),
                                          chosen.begin() + static_cast<std::ptrdiff_t>(std::min(chosen.size(), first + batch)));
-    const ItemBatch packed = pack_items(items, model.architecture().context, part);
+    const ItemBatch packed = pack_items(items, model.architecture().longest_item(), part);
     ForwardContext forward;
     const at::Tensor logs = at::log_softmax(model.class_logits(packed.batch, forward), 1);
     const at::Tensor predictions = logs.argmax(1), losses = at::nll_loss(logs, packed.labels, {}, at::Reduction::None);

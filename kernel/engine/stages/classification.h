@@ -15,8 +15,8 @@ struct ItemBatch {
   Batch batch;
   at::Tensor labels;  ///< [B] int64
 };
-/// Items that are longer than the context keep their beginning.
-ItemBatch pack_items(const Items& items, std::int64_t context, const std::vector<std::int64_t>& chosen);
+/// Items of more than `longest` tokens keep their beginning.
+ItemBatch pack_items(const Items& items, std::int64_t longest, const std::vector<std::int64_t>& chosen);
 
 /// Mean cross-entropy of the labels, differentiable: 0-d.
 at::Tensor class_loss(const at::Tensor& logits, const at::Tensor& labels);

@@ -195,7 +195,7 @@ CheckResult check(const CheckContext& context) {
   result.problems = read.problems;
   if (context.job.input("from") == nullptr) result.problems.push_back({"from", "a model to construct from is needed"});
   if (!result.problems.empty()) return result;
-  auto model = planned_starting_model(context, 0, 0, result.problems);
+  auto model = planned_starting_model(context, 0, {}, result.problems);
   if (!model) return result;
   for (const std::int64_t layer : layers_of(read.values.layers, model->architecture.layers, result.problems)) {
     const auto i = static_cast<std::size_t>(layer);

@@ -123,7 +123,7 @@ Status measure_items(StageContext& context, const EvaluateOptions& options, cons
       return context.stop.load() == 0;
     });
     for (const auto& result : results)
-      work.add_sequences(1, static_cast<double>(std::min(model.architecture().context, items.length(result.item))));
+      work.add_sequences(1, static_cast<double>(std::min(model.architecture().longest_item(), items.length(result.item))));
     work.class_read_outs += static_cast<double>(results.size());
     if (results.size() < chosen.size()) {
       outcome.ending = Ending::interrupted;
@@ -153,7 +153,7 @@ Result<StageOutcome> run(StageContext& context) {
   auto read = stage_options<EvaluateOptions>(parameters, context.job, context.components);
   if (auto status = read.status(); !status) return pass(status);
   if (context.job.input("from") == nullptr) return fail(ErrorKind::usage, "evaluate needs an input `from`");
-  auto start = starting_model(context, 0, 0);
+  auto start = starting_model(context, 0, {});
   if (!start) return pass(start);
   const Gpt& model = *start->model;
   StageOutcome outcome;
@@ -180,7 +180,7 @@ CheckResult check(const CheckContext& context) {
           {"on", fmt::format("the task has no set `{}`; {}", set, did_you_mean(set, {"test", "valid", "train"}))});
   if (context.job.input("from") == nullptr) result.problems.push_back({"from", "a model to measure is needed"});
   if (!result.problems.empty()) return result;
-  const auto model = planned_starting_model(context, 0, 0, result.problems);
+  const auto model = planned_starting_model(context, 0, {}, result.problems);
   if (!model) return result;
   if (!read.values.on.empty() && model->architecture.classes == 0)
     result.problems.push_back({"on", "the model read has no classification head: evaluate a fine-tuned stage"});

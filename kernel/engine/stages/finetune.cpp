@@ -16,7 +16,7 @@ namespace {
 struct FinetuneOptions : TrainingOptions {
   std::string task;
   Budget budget;
-  std::int64_t batch = 0, micro_batch = 0, every_steps = 0, items = 0;
+  std::int64_t batch = 0, micro_batch = 0, item_tokens = 0, every_steps = 0, items = 0;
 };
 
 constexpr Parameter parameters[] = {
@@ -26,6 +26,11 @@ constexpr Parameter parameters[] = {
     param<&FinetuneOptions::micro_batch>("micro_batch", 0, "items computed at once, the rest is accumulated; 0: the whole batch")
         .range(0, 1000000)
         .in("items"),
+    param<&FinetuneOptions::item_tokens>("item_tokens", 0,
+                                         "tokens of an item that are read, its first ones, here and whenever the model is "
+                                         "measured; 0: as many as the context holds")
+        .range(0, 1000000)
+        .in("tokens"),
     param<&FinetuneOptions::learning_rate>("learning_rate", 1e-3, "AdamW's peak rate").above(0),
     MOIETY_TRAINING_PARAMETERS(FinetuneOptions),
     param<&FinetuneOptions::every_steps>("validation.every_steps", 0, "steps between two validations; 0: only at the end")
@@ -62,8 +67,10 @@ class ItemOrder {
   std::vector<std::int64_t> order_;
 };
 
-double mean_length(const TaskFacts& facts) {
-  return static_cast<double>(facts.train_tokens) / static_cast<double>(std::max<std::int64_t>(1, facts.train_items));
+/// Of the items that `architecture` reads, at most: how many of them are cut is not known before they are read.
+double mean_length(const TaskFacts& facts, const Architecture& architecture) {
+  const double mean = static_cast<double>(facts.train_tokens) / static_cast<double>(std::max<std::int64_t>(1, facts.train_items));
+  return std::min(mean, static_cast<double>(architecture.longest_item()));
 }
 
 Result<StageOutcome> run(StageContext& context) {
@@ -77,13 +84,14 @@ Result<StageOutcome> run(StageContext& context) {
   const Items& valid_items = task->items(TrainingSplit::valid);
   if (items.count() == 0 || valid_items.count() == 0)
     return fail(ErrorKind::failed, "the task has no items to train on, or none to validate with");
-  auto start = starting_model(context, task->facts().vocabulary, task->facts().class_count());
+  auto start = starting_model(context, task->facts().vocabulary, {task->facts().class_count(), options.item_tokens});
   if (!start) return pass(start);
   StageOutcome outcome;
   outcome.model = std::move(start->model);
   Gpt& model = *outcome.model;
-  const std::int64_t length = model.architecture().context;
-  const auto examples = examples_of(options.budget, options.batch, items.count(), mean_length(task->facts()));
+  const std::int64_t length = model.architecture().longest_item();
+  const auto examples =
+      examples_of(options.budget, options.batch, items.count(), mean_length(task->facts(), model.architecture()));
   if (!examples) return pass(examples);
   const std::int64_t steps = (*examples + options.batch - 1) / options.batch;
   const std::int64_t micro = options.micro_batch > 0 ? std::min(options.micro_batch, options.batch) : options.batch;
@@ -171,10 +179,10 @@ CheckResult check(const CheckContext& context) {
     }
     facts = std::move(*known);
   }
-  auto model = planned_starting_model(context, facts.vocabulary, facts.class_count(), result.problems);
+  auto model = planned_starting_model(context, facts.vocabulary, {facts.class_count(), read.values.item_tokens}, result.problems);
   if (!model || !read.problems.empty()) return result;
   const std::int64_t batch = read.values.batch;
-  const double length = std::max(1.0, mean_length(facts));
+  const double length = std::max(1.0, mean_length(facts, model->architecture));
   const auto examples = examples_of(read.values.budget, batch, facts.train_items, length);
   if (!examples) {
     result.problems.push_back({"budget", examples.error().message});

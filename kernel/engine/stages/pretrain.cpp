@@ -118,7 +118,7 @@ Result<StageOutcome> run(StageContext& context) {
   const TokenStreams &train_streams = corpus->streams(TrainingSplit::train),
                      &valid_streams = corpus->streams(TrainingSplit::valid);
   const auto& facts = corpus->facts();
-  auto start = starting_model(context, facts.vocabulary, 0);
+  auto start = starting_model(context, facts.vocabulary, {});
   if (!start) return pass(start);
   StageOutcome outcome;
   outcome.model = std::move(start->model);
@@ -246,7 +246,7 @@ CheckResult check(const CheckContext& context) {
     }
     facts = std::move(*known);
   }
-  auto model = planned_starting_model(context, facts.vocabulary, 0, result.problems);
+  auto model = planned_starting_model(context, facts.vocabulary, {}, result.problems);
   if (!model || !read.problems.empty()) return result;
   const std::int64_t length = model->architecture.context;
   Facts component_facts;

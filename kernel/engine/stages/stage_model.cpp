@@ -15,7 +15,7 @@ Result<ModelOptions> model_options(const Job& job) {
 
 }  // namespace
 
-Result<StartingModel> starting_model(const StageContext& context, std::int64_t vocabulary, std::int64_t classes) {
+Result<StartingModel> starting_model(const StageContext& context, std::int64_t vocabulary, const Head& head) {
   const Job& job = context.job;
   const Random init = Random(static_cast<std::uint64_t>(job.seeds.init)).fork("init");
   StartingModel start;
@@ -37,8 +37,12 @@ Result<StartingModel> starting_model(const StageContext& context, std::int64_t v
   if (vocabulary > 0 && file.architecture.vocabulary != vocabulary)
     return fail(ErrorKind::failed,
                 fmt::format("the model reads {} tokens, the data has {}", file.architecture.vocabulary, vocabulary));
-  const bool same_head = classes > 0 && file.architecture.classes == classes && file.manifest.value("task", "") == job.task_hash;
-  if (classes > 0) file.architecture.classes = classes;
+  const bool same_head =
+      head.classes > 0 && file.architecture.classes == head.classes && file.manifest.value("task", "") == job.task_hash;
+  if (head.classes > 0) {
+    file.architecture.classes = head.classes;
+    file.architecture.item_tokens = head.item_tokens;
+  }
   auto sites =
       make_sites(file.manifest, file.architecture, context.components, context.resumed ? context.resumed->state : file.state);
   if (!sites) return pass(sites);
@@ -51,12 +55,12 @@ Result<StartingModel> starting_model(const StageContext& context, std::int64_t v
     start.model->initialise(init);
     return start;
   }
-  const std::string head = classes > 0 && !same_head ? "head." : "";
-  if (!head.empty()) {
+  const std::string fresh = head.classes > 0 && !same_head ? "head." : "";
+  if (!fresh.empty()) {
     for (const auto& entry : start.model->parameters().entries())
-      if (entry.name.rfind(head, 0) == 0) start.model->parameters().initialise(entry, init);
+      if (entry.name.rfind(fresh, 0) == 0) start.model->parameters().initialise(entry, init);
   }
-  if (auto status = load_tensors(*start.model, file.tensors, head, head); !status) return pass(status);
+  if (auto status = load_tensors(*start.model, file.tensors, fresh, fresh); !status) return pass(status);
   return start;
 }
 
@@ -96,7 +100,7 @@ Result<PlannedModel> planned_model_of(const std::string& artifact, const Compone
   return facts;
 }
 
-std::optional<PlannedModel> planned_starting_model(const CheckContext& context, std::int64_t vocabulary, std::int64_t classes,
+std::optional<PlannedModel> planned_starting_model(const CheckContext& context, std::int64_t vocabulary, const Head& head,
                                                    ConfigProblems& problems) {
   PlannedModel facts;
   if (const JobInput* from = context.job.input("from")) {
@@ -130,12 +134,13 @@ std::optional<PlannedModel> planned_starting_model(const CheckContext& context, 
     }
     facts = dense_facts(*architecture);
   }
-  if (classes > 0 && facts.architecture.classes != classes) {
+  if (head.classes > 0) {
     const double more =
-        static_cast<double>(classes - facts.architecture.classes) * static_cast<double>(facts.architecture.width + 1);
+        static_cast<double>(head.classes - facts.architecture.classes) * static_cast<double>(facts.architecture.width + 1);
     facts.total += more;
     facts.active += more;
-    facts.architecture.classes = classes;
+    facts.architecture.classes = head.classes;
+    facts.architecture.item_tokens = head.item_tokens;
   }
   return facts;
 }

@@ -14,12 +14,17 @@ struct StartingModel {
   nlohmann::json manifest;  ///< of the stage it comes from, or null
 };
 
+/// What a stage wants of the model's end: a classification head of so many classes, reading so many tokens of an item.
+struct Head {
+  std::int64_t classes = 0, item_tokens = 0;
+};
+
 /// The model of the input `from`, else a fresh one of [model] started by the seed `init`; after a resume, that of the checkpoint.
-/// `classes` > 0: with a classification head, fresh unless the model has one of that size for the same task.
-Result<StartingModel> starting_model(const StageContext& context, std::int64_t vocabulary, std::int64_t classes);
+/// `head.classes` > 0: with a classification head, fresh unless the model has one of that size for the same task.
+Result<StartingModel> starting_model(const StageContext& context, std::int64_t vocabulary, const Head& head);
 
 /// The same for the dry pass; problems say what is wrong.
-std::optional<PlannedModel> planned_starting_model(const CheckContext& context, std::int64_t vocabulary, std::int64_t classes,
+std::optional<PlannedModel> planned_starting_model(const CheckContext& context, std::int64_t vocabulary, const Head& head,
                                                    ConfigProblems& problems);
 
 /// Facts of the model in an artifact, components made and asked, no tensor made.

@@ -253,6 +253,19 @@ TEST(Finetune, a_smaller_budget_reads_a_prefix_of_the_same_items) {
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_EQ(a[i], b[i]);
 }
 
+TEST(Finetune, reads_the_first_tokens_of_an_item_and_so_does_whoever_measures_its_model) {
+  // Items have 2 to 8 tokens; 100 examples cut at 2 are 200 tokens whichever they are, and a test set of 80 items 160.
+  const TinyStore store;
+  const auto tokens = [&](const std::string& name) { return manifest(store, name)["cost"]["tokens"].get<double>(); };
+  ASSERT_EQ(run_here(store.finetune("f", "", {{"item_tokens", 2}})), 0);
+  EXPECT_EQ(manifest(store, "f")["model"]["item_tokens"], 2);
+  EXPECT_EQ(tokens("f"), 200);
+  ASSERT_EQ(run_here(store.evaluate("s", "f", {{"on", {"test"}}})), 0);
+  EXPECT_EQ(tokens("s"), 160);
+  ASSERT_EQ(run_here(store.finetune("g", "f")), 0);
+  EXPECT_GT(tokens("g"), 200) << "a later stage says anew how much it reads";
+}
+
 TEST(Evaluate, measures_a_fixed_subset_evenly_over_the_domains) {
   const TinyStore store;
   ASSERT_EQ(run_here(store.pretrain("p")), 0);
