@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "kernel/host/json_fields.h"
+
 namespace moiety::host {
 
 bool OutputDeclaration::exists(const nlohmann::json& config) const {
@@ -109,11 +111,11 @@ class Reader {
       one.name = text(item, "name");
       one.type = text(item, "type");
       if (!item.is_object()) continue;
-      one.kind = text_or_empty(item, "kind");
+      one.kind = text_at(item, "kind");
       one.required = !item.contains("default");
       one.fallback = item.value("default", nlohmann::json());
-      one.unit = text_or_empty(item, "unit");
-      one.doc = text_or_empty(item, "doc");
+      one.unit = text_at(item, "unit");
+      one.doc = text_at(item, "doc");
       one.low = amount(item, "low");
       one.high = amount(item, "high");
       one.low_open = flag(item, "low_open");
@@ -131,11 +133,11 @@ class Reader {
     for (const auto& item : list(json, key)) {
       OutputDeclaration one;
       one.name = text(item, "name");
-      one.unit = text_or_empty(item, "unit");
-      one.doc = text_or_empty(item, "doc");
+      one.unit = text_at(item, "unit");
+      one.doc = text_at(item, "doc");
       one.better = whole(item, "better", 0);
       one.axes = texts(item, "axes");
-      one.when = text_or_empty(item, "when");
+      one.when = text_at(item, "when");
       result.push_back(std::move(one));
     }
     return result;
@@ -144,7 +146,7 @@ class Reader {
   VerbDeclaration verb(const nlohmann::json& json) {
     VerbDeclaration one;
     one.name = text(json, "name");
-    one.summary = text_or_empty(json, "summary");
+    one.summary = text_at(json, "summary");
     one.leaves = text(json, "leaves");
     one.measures = flag(json, "measures");
     static const nlohmann::json nothing = nlohmann::json::object();
@@ -152,7 +154,7 @@ class Reader {
     one.needs_corpus = flag(needs, "corpus");
     one.needs_task = flag(needs, "task");
     for (const auto& item : list(json, "inputs")) {
-      one.inputs.push_back({text(item, "name"), text_or_empty(item, "accepts"), flag(item, "required"), flag(item, "list")});
+      one.inputs.push_back({text(item, "name"), text_at(item, "accepts"), flag(item, "required"), flag(item, "list")});
     }
     one.parameters = parameters(list(json, "parameters"));
     one.metrics = outputs(json, "metrics");
@@ -170,10 +172,10 @@ class Reader {
       one.kind = text(item, "kind");
       one.name = text(item, "name");
       one.version = whole(item, "version", 1);
-      one.summary = text_or_empty(item, "summary");
-      one.source = text_or_empty(item, "source");
+      one.summary = text_at(item, "summary");
+      one.source = text_at(item, "source");
       one.plugin = text(plugin, "name");
-      one.plugin_version = text_or_empty(plugin, "version");
+      one.plugin_version = text_at(plugin, "version");
       one.file = text(file, "path");
       one.build_id = text(file, "build_id");
       one.parameters = parameters(list(item, "parameters"));
@@ -183,9 +185,6 @@ class Reader {
     return result;
   }
 
-  static std::string text_or_empty(const nlohmann::json& json, const char* key) {
-    return json.is_object() && json.contains(key) && json.at(key).is_string() ? json.at(key).get<std::string>() : std::string();
-  }
   static bool flag(const nlohmann::json& json, const char* key) {
     return json.is_object() && json.contains(key) && json.at(key).is_boolean() && json.at(key).get<bool>();
   }
@@ -206,8 +205,8 @@ class Reader {
 
 /// One file's failure is kept and shown; the others go on.
 void add_file(const nlohmann::json& file, Catalog& catalog) {
-  const std::string path = Reader::text_or_empty(file, "path");
-  const std::string error = Reader::text_or_empty(file, "error");
+  const std::string path = text_at(file, "path");
+  const std::string error = text_at(file, "error");
   if (!error.empty()) {
     catalog.failures.push_back({path, error});
     return;
@@ -234,11 +233,11 @@ Result<Catalog> Catalog::from_json(const nlohmann::json& describe, const std::ve
   Catalog catalog;
   Reader reader;
   const auto& worker = reader.member(describe, "worker");
-  catalog.worker_version = Reader::text_or_empty(worker, "version");
+  catalog.worker_version = text_at(worker, "version");
   catalog.worker_build_id = reader.text(worker, "build_id");
   catalog.torch_version = reader.text(worker, "torch_version");
   catalog.torch_build_id = reader.text(worker, "torch_build_id");
-  catalog.cpu = Reader::text_or_empty(worker, "cpu");
+  catalog.cpu = text_at(worker, "cpu");
   catalog.results_revision = Reader::whole(worker, "results_revision", 1);
   catalog.model = reader.parameters(reader.list(describe, "model"));
   for (const auto& verb : reader.list(describe, "verbs")) catalog.verbs.push_back(reader.verb(verb));

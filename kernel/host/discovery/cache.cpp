@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "kernel/base/files.h"
+#include "kernel/host/json_fields.h"
 
 namespace moiety::host {
 namespace fs = std::filesystem;
@@ -17,8 +18,8 @@ json to_json(const FileIdentity& file) {
 }
 
 bool matches(const json& stored, const FileIdentity& file) {
-  return stored.is_object() && stored.value("path", json()) == file.path && stored.value("size", json()) == file.size &&
-         stored.value("inode", json()) == file.inode && stored.value("mtime_ns", json()) == file.mtime_ns;
+  return member_at(stored, "path") == file.path && member_at(stored, "size") == file.size &&
+         member_at(stored, "inode") == file.inode && member_at(stored, "mtime_ns") == file.mtime_ns;
 }
 
 }  // namespace
@@ -27,18 +28,18 @@ CatalogCache::CatalogCache(std::string path, json surroundings) : path_(std::mov
   const auto text = read_file(path_);
   if (!text) return;
   const json stored = json::parse(*text, nullptr, false);
-  if (!stored.is_object() || stored.value("format", json()) != kFormat || stored.value("surroundings", json()) != surroundings_)
-    return;
-  if (const auto found = stored.find("describe"); found != stored.end() && found->is_object()) describe_ = *found;
-  const auto files = stored.find("files");
-  if (files == stored.end() || !files->is_array()) return;
-  for (const auto& entry : *files) {
-    if (!entry.is_object() || !entry.contains("file") || !entry.contains("said") || !entry["said"].is_object()) continue;
-    const auto& file = entry["file"];
-    if (!file.is_object() || !file.value("path", json()).is_string()) continue;
-    const FileIdentity identity = FileIdentity::of(file["path"].get<std::string>());
+  if (member_at(stored, "format") != kFormat || member_at(stored, "surroundings") != surroundings_) return;
+  if (const auto& said = member_at(stored, "describe"); said.is_object()) describe_ = said;
+  const auto& files = member_at(stored, "files");
+  if (!files.is_array()) return;
+  for (const auto& entry : files) {
+    const auto& file = member_at(entry, "file");
+    const auto& said = member_at(entry, "said");
+    const auto plugin = text_at(file, "path");
+    if (plugin.empty() || text_at(said, "path") != plugin) continue;
+    const FileIdentity identity = FileIdentity::of(plugin);
     // Entries of files that changed or went are dropped here, so the cache never grows without end.
-    if (matches(file, identity)) files_.emplace_back(identity, entry["said"]);
+    if (matches(file, identity)) files_.emplace_back(identity, said);
   }
 }
 

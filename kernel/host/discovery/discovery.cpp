@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernel/host/discovery/probe.h"
+#include "kernel/host/json_fields.h"
 #include "kernel/host/run/interrupts.h"
 
 namespace moiety::host {
@@ -23,11 +24,9 @@ json surroundings(const std::string& worker) {
 }
 
 std::string component_name(const json& component) {
-  const auto text = [&](const char* key) {
-    return component.value(key, json()).is_string() ? component[key].get<std::string>() : std::string();
-  };
-  const auto version = component.value("version", json());
-  return text("kind") + "/" + text("name") + "@" + (version.is_number() ? std::to_string(version.get<int>()) : "1");
+  const auto& version = member_at(component, "version");
+  return text_at(component, "kind") + "/" + text_at(component, "name") + "@" +
+         (version.is_number() ? std::to_string(version.get<int>()) : "1");
 }
 
 /// Takes shadowed components out of the files' answers.
@@ -40,7 +39,7 @@ std::vector<Shadowed> hide_shadowed(std::vector<json>* files) {
     for (auto& component : file["components"]) {
       if (!component.is_object()) continue;
       const auto name = component_name(component);
-      const auto path = file.value("path", "");
+      const auto path = text_at(file, "path");
       const auto [entry, added] = first.emplace(name, path);
       if (added)
         kept.push_back(std::move(component));

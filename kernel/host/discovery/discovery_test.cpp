@@ -125,6 +125,10 @@ TEST_F(DiscoveryTest, a_damaged_cache_is_no_cache) {
   cache["files"].push_back({{"file", 3}, {"said", 4}});
   ASSERT_TRUE(write_file(folder_ / "store/catalog.json", cache.dump()));
   EXPECT_EQ(look()->asked, 1);
+  cache = nlohmann::json::parse(*read_file(folder_ / "store/catalog.json"));
+  cache["files"][0]["said"]["path"] = 3;
+  ASSERT_TRUE(write_file(folder_ / "store/catalog.json", cache.dump()));
+  EXPECT_EQ(look()->asked, 1);
   EXPECT_EQ(look()->asked, 0);
 }
 

@@ -6,20 +6,13 @@
 #include <optional>
 
 #include "kernel/base/text.h"
+#include "kernel/host/json_fields.h"
 #include "kernel/host/run/process.h"
 
 namespace moiety::host {
 namespace {
 
 using nlohmann::json;
-
-std::string last_line(const std::string& text) {
-  std::string last;
-  for (auto& line : split(text, '\n')) {
-    if (!line.empty()) last = std::move(line);
-  }
-  return last.substr(0, 400);
-}
 
 /// The document that the worker printed. A plugin's initialiser may have written to stdout before it: then the last line counts.
 json read_document(const std::string& output) {
@@ -31,7 +24,7 @@ json read_document(const std::string& output) {
 }
 
 std::string why(const Captured& captured, double limit) {
-  const auto said = last_line(captured.errors);
+  const auto said = last_words(captured.errors, 400);
   const auto detail = said.empty() ? "" : ": " + printable(said);
   if (captured.timed_out) return fmt::format("gave no answer within {} (killed)", duration(limit));
   if (captured.exit.signal != 0) return captured.exit.text() + detail;
@@ -53,10 +46,11 @@ Result<Captured> ask(const std::string& worker, std::vector<std::string> words, 
 std::optional<std::map<std::string, json>> answers(const Captured& captured) {
   if (!captured.exit.ok() || captured.timed_out) return std::nullopt;
   const json document = read_document(captured.output);
-  if (!document.is_object() || !document.contains("files") || !document["files"].is_array()) return std::nullopt;
+  const auto& files = member_at(document, "files");
+  if (!files.is_array()) return std::nullopt;
   std::map<std::string, json> found;
-  for (const auto& file : document["files"]) {
-    if (file.is_object() && file.contains("path") && file["path"].is_string()) found[file["path"].get<std::string>()] = file;
+  for (const auto& file : files) {
+    if (member_at(file, "path").is_string()) found[text_at(file, "path")] = file;
   }
   return found;
 }

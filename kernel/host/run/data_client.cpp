@@ -1,6 +1,7 @@
 #include "kernel/host/run/data_client.h"
 
 #include "kernel/base/text.h"
+#include "kernel/host/json_fields.h"
 #include "kernel/host/run/process.h"
 
 namespace moiety::host {
@@ -19,16 +20,11 @@ json last_document(const std::string& output) {
   return last;
 }
 
-std::string text(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 /// A version may be a number or text.
 PreparedFolder folder_of(const json& object) {
-  std::string version = text(object, "version");
-  if (const auto found = object.find("version"); found != object.end() && found->is_number()) version = found->dump();
-  return {text(object, "name") + (version.empty() ? "" : "@" + version), text(object, "path"), text(object, "hash")};
+  const auto& number = member_at(object, "version");
+  const std::string version = number.is_number() ? number.dump() : text_at(object, "version");
+  return {text_at(object, "name") + (version.empty() ? "" : "@" + version), text_at(object, "path"), text_at(object, "hash")};
 }
 
 }  // namespace
@@ -66,13 +62,13 @@ Result<PreparedFolders> prepare_data(const DataRequest& request) {
   }
   if (!said.is_object())
     return fail(ErrorKind::environment, request.program + " printed no result", "build moiety and moiety-data from one checkout");
-  if (const auto corpus = said.find("corpus"); corpus != said.end() && corpus->is_object()) data.corpus = folder_of(*corpus);
-  if (const auto tasks = said.find("tasks"); tasks != said.end() && tasks->is_array()) {
-    for (const auto& task : *tasks) {
+  data.corpus = folder_of(member_at(said, "corpus"));
+  if (const auto& tasks = member_at(said, "tasks"); tasks.is_array()) {
+    for (const auto& task : tasks) {
       if (!task.is_object()) continue;
       const auto folder = folder_of(task);
       data.tasks[folder.name] = folder;
-      data.tasks.emplace(text(task, "name"), folder);
+      data.tasks.emplace(text_at(task, "name"), folder);
     }
   }
   if (!request.corpus.is_null() && data.corpus.hash.empty())

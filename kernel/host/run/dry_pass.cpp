@@ -7,6 +7,7 @@
 #include "kernel/base/files.h"
 #include "kernel/base/hash.h"
 #include "kernel/base/text.h"
+#include "kernel/host/json_fields.h"
 #include "kernel/host/run/process.h"
 
 namespace moiety::host {
@@ -42,40 +43,22 @@ class Kinds {
   std::map<std::string, std::string> by_hash_, firsts_;
 };
 
-double number_or_zero(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number() ? found->get<double>() : 0;
-}
-
 StageCost cost_of(const json& answer) {
-  const auto found = answer.find("cost");
-  if (found == answer.end() || !found->is_object()) return {};
-  return {number_or_zero(*found, "tokens"), number_or_zero(*found, "flops"), number_or_zero(*found, "total_parameters"),
-          number_or_zero(*found, "active_parameters"), number_or_zero(*found, "memory")};
+  const auto amount = [&cost = member_at(answer, "cost")](const char* key) { return real_at(cost, key).value_or(0); };
+  return {amount("tokens"), amount("flops"), amount("total_parameters"), amount("active_parameters"), amount("memory")};
 }
 
 void add_problems(const json& answer, const PlannedStage& stage, std::vector<StageProblem>* problems) {
-  const auto found = answer.find("problems");
-  if (found == answer.end() || !found->is_array()) return;
-  for (const auto& problem : *found) {
+  const auto& told = member_at(answer, "problems");
+  if (!told.is_array()) return;
+  for (const auto& problem : told) {
     if (!problem.is_object()) continue;
-    const auto text = [&](const char* key) {
-      return problem.contains(key) && problem[key].is_string() ? problem[key].get<std::string>() : std::string();
-    };
-    const StageProblem one{&stage, text("path"), text("message")};
+    const StageProblem one{&stage, text_at(problem, "path"), text_at(problem, "message")};
     const bool known = std::any_of(problems->begin(), problems->end(), [&](const auto& other) {
       return std::tie(other.stage->name, other.path, other.message) == std::tie(stage.name, one.path, one.message);
     });
     if (!known) problems->push_back(one);
   }
-}
-
-std::string last_words(const std::string& text) {
-  std::string last;
-  for (auto& line : split(text, '\n')) {
-    if (!line.empty()) last = std::move(line);
-  }
-  return printable(last.substr(0, 400));
 }
 
 }  // namespace
@@ -119,7 +102,7 @@ Result<DryPass> dry_pass(const JobContext& context, const std::string& worker, c
     if (parsed.is_object() && (parsed.contains("problems") || parsed.contains("cost"))) answers.push_back(std::move(parsed));
   }
   if (!captured->exit.ok() || captured->timed_out || answers.size() != asked.size()) {
-    const auto words = last_words(captured->errors);
+    const auto words = printable(last_words(captured->errors, 400));
     return fail(
         ErrorKind::environment,
         "the dry pass failed: moiety-worker --check " +

@@ -1,6 +1,7 @@
 #include "kernel/host/run/job.h"
 
 #include "kernel/base/text.h"
+#include "kernel/host/json_fields.h"
 
 namespace moiety::host {
 namespace {
@@ -44,11 +45,7 @@ json base_job(const JobContext& context, const PlannedStage& stage, std::int64_t
 }
 
 /// `name@1` of a component's text: its `use`, or the text itself.
-std::string use_of(const json& text) {
-  if (text.is_string()) return text.get<std::string>();
-  const auto use = text.is_object() ? text.find("use") : text.end();
-  return text.is_object() && use != text.end() && use->is_string() ? use->get<std::string>() : std::string();
-}
+std::string use_of(const json& text) { return text.is_string() ? text.get<std::string>() : text_at(text, "use"); }
 
 /// The component that `text` names, and the parts that its configuration names (a constructor's clusterer, …).
 Status add_component(const Catalog& catalog, const std::string& slot, const std::string& kind, const std::string& use,
@@ -80,25 +77,25 @@ Status add_component(const Catalog& catalog, const std::string& slot, const std:
 /// A constructor or a router as the site of a stored model names it: {"use", "config"}.
 Status add_site_components(const Catalog& catalog, const std::string& slot, const char* kind, const json& part,
                            json* components) {
-  return add_component(catalog, slot, kind, use_of(part), part.is_object() ? part.value("config", json()) : json(), components);
+  return add_component(catalog, slot, kind, use_of(part), member_at(part, "config"), components);
 }
 
 Status add_manifest_components(const JobContext& context, const StageInput& input, json* components) {
   const auto stored = context.store.look_up(input.stage_id);
   if (stored.state != StoredStage::State::whole) return {};
-  const auto sites = stored.manifest.find("sites");
-  if (sites == stored.manifest.end() || !sites->is_array()) return {};
-  for (const auto& site : *sites) {
+  const auto& sites = member_at(stored.manifest, "sites");
+  if (!sites.is_array()) return {};
+  for (const auto& site : sites) {
     if (!site.is_object()) continue;
-    const auto layer = site.value("layer", json());
-    const auto place = site.value("place", json());
+    const auto& layer = member_at(site, "layer");
+    const auto& place = member_at(site, "place");
     const std::string slot = input.name + ".layer" + (layer.is_null() ? "" : layer.dump()) + "." +
                              (place.is_string() ? place.get<std::string>() : "site");
     if (auto status = add_site_components(context.catalog, slot + ".experts", "expert_constructor",
-                                          site.value("constructor", json()), components);
+                                          member_at(site, "constructor"), components);
         !status)
       return status;
-    if (auto status = add_site_components(context.catalog, slot + ".router", "router", site.value("router", json()), components);
+    if (auto status = add_site_components(context.catalog, slot + ".router", "router", member_at(site, "router"), components);
         !status)
       return status;
   }

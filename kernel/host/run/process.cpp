@@ -18,6 +18,7 @@
 #include <system_error>
 #include <thread>
 
+#include "kernel/base/text.h"
 #include "kernel/host/run/interrupts.h"
 
 extern char** environ;
@@ -259,6 +260,14 @@ Result<Captured> capture(const Command& command, double limit_seconds) {
     // Both streams ended but the process is not yet gone: do not spin.
     if (!output_open && !errors_open) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
+}
+
+std::string last_words(const std::string& text, std::size_t most) {
+  std::string last;
+  for (auto& line : split(text, '\n')) {
+    if (!line.empty()) last = std::move(line);
+  }
+  return last.substr(0, most);
 }
 
 double now_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }

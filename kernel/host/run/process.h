@@ -94,6 +94,9 @@ struct Captured {
   int interrupted = 0;         ///< the signal (SIGINT, SIGTERM) that made the host stop it
 };
 
+/// The last line of a text that is not empty, cut at so many bytes: what a child had to say in the end.
+std::string last_words(const std::string& text, std::size_t most = std::string::npos);
+
 /// Runs a child to its end, or to the limit (seconds; 0: none). A SIGINT or SIGTERM to the host (see Interrupts) is passed on,
 /// and the child is killed 10 s later when it is still there.
 Result<Captured> capture(const Command& command, double limit_seconds);

@@ -1,35 +1,15 @@
 #include "kernel/host/run/protocol.h"
 
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
+
+#include "kernel/host/json_fields.h"
 
 namespace moiety::host {
 namespace {
 
 using nlohmann::json;
 constexpr std::size_t kLongestLine = 1U << 20U;
-
-std::string text_at(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-/// A number, or one of the texts nan, inf, -inf.
-std::optional<double> real_at(const json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end()) return std::nullopt;
-  if (found->is_number()) return found->get<double>();
-  if (*found == "nan") return std::numeric_limits<double>::quiet_NaN();
-  if (*found == "inf") return std::numeric_limits<double>::infinity();
-  if (*found == "-inf") return -std::numeric_limits<double>::infinity();
-  return std::nullopt;
-}
-
-std::int64_t whole(const json& object, const char* key) {
-  const double value = real_at(object, key).value_or(0);
-  return value > -9e18 && value < 9e18 ? static_cast<std::int64_t>(value) : 0;
-}
 
 /// A worker says a loss with all its progress; one that measures none says 0.
 std::optional<double> loss_at(const json& object) {
@@ -48,8 +28,8 @@ End to_end(const json& object) {
   end.error = text_at(object, "error");
   end.component = text_at(object, "component");
   end.function = text_at(object, "function");
-  end.tokens = whole(object, "tokens");
-  end.peak_memory = whole(object, "peak_memory");
+  end.tokens = whole_at(object, "tokens");
+  end.peak_memory = whole_at(object, "peak_memory");
   end.flops = real_at(object, "flops").value_or(0);
   end.wall_seconds = real_at(object, "wall_seconds").value_or(0);
   end.cpu_seconds = real_at(object, "cpu_seconds").value_or(0);
@@ -68,7 +48,7 @@ std::optional<Message> parse_message(std::string_view line) {
   if (kind == "progress") return to_progress(body);
   if (kind == "beat") return Beat{text_at(body, "component"), text_at(body, "function"), real_at(body, "seconds").value_or(0)};
   if (kind == "crash")
-    return Crash{static_cast<int>(whole(body, "signal")), text_at(body, "component"), text_at(body, "function")};
+    return Crash{static_cast<int>(whole_at(body, "signal")), text_at(body, "component"), text_at(body, "function")};
   if (kind == "end") return to_end(body);
   return std::nullopt;
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "kernel/base/files.h"
 #include "kernel/base/hash.h"
 #include "kernel/base/text.h"
+#include "kernel/host/json_fields.h"
 #include "registry/report.h"
 
 namespace moiety::host {
@@ -47,27 +47,16 @@ registry::StageRow row_of(const PlannedStage& stage) {
   return row;
 }
 
-double finite(const json& value) {
-  if (value.is_number()) return value.get<double>();
-  if (value == "nan") return std::numeric_limits<double>::quiet_NaN();
-  if (value == "inf") return std::numeric_limits<double>::infinity();
-  if (value == "-inf") return -std::numeric_limits<double>::infinity();
-  return 0;
-}
-
 std::optional<registry::MetricRow> metric_of(const std::string& line) {
   const json parsed = json::parse(line, nullptr, false);
-  if (!parsed.is_object() || !parsed.contains("name") || !parsed["name"].is_string() || !parsed.contains("value"))
-    return std::nullopt;
-  const auto& value = parsed["value"];
-  if (!value.is_number() && value != "nan" && value != "inf" && value != "-inf") return std::nullopt;
+  const auto value = real_at(parsed, "value");
+  if (!member_at(parsed, "name").is_string() || !value) return std::nullopt;
   registry::MetricRow row;
-  row.name = parsed["name"].get<std::string>();
-  row.value = finite(value);
-  if (const auto step = parsed.find("step"); step != parsed.end() && step->is_number_integer())
-    row.step = step->get<std::int64_t>();
-  if (const auto labels = parsed.find("labels"); labels != parsed.end() && labels->is_object()) {
-    for (const auto& [key, label] : labels->items()) {
+  row.name = text_at(parsed, "name");
+  row.value = *value;
+  row.step = whole_at(parsed, "step");
+  if (const auto& labels = member_at(parsed, "labels"); labels.is_object()) {
+    for (const auto& [key, label] : labels.items()) {
       if (!label.is_string()) return std::nullopt;
       row.labels[key] = label.get<std::string>();
     }
@@ -230,17 +219,15 @@ Status Recorder::end_attempt(const PlannedStage& stage, std::int64_t attempt, co
 }
 
 Status Recorder::add_artifacts(const PlannedStage& stage, const json& manifest) {
-  const auto files = manifest.find("files");
-  if (files == manifest.end() || !files->is_object()) return {};
-  for (const auto& [name, facts] : files->items()) {
+  const auto& files = member_at(manifest, "files");
+  if (!files.is_object()) return {};
+  for (const auto& [name, facts] : files.items()) {
     registry::ArtifactRow row;
     row.stage_id = stage.id;
     row.name = name;
     row.path = store_.artifact(stage.id) + "/" + name;
-    if (facts.is_object()) {
-      if (facts.contains("sha256") && facts["sha256"].is_string()) row.sha256 = facts["sha256"].get<std::string>();
-      if (facts.contains("bytes") && facts["bytes"].is_number_integer()) row.bytes = facts["bytes"].get<std::int64_t>();
-    }
+    row.sha256 = text_at(facts, "sha256");
+    row.bytes = whole_at(facts, "bytes");
     if (auto status = registry_.add_artifact(row); !status) return status;
   }
   return {};
@@ -259,12 +246,12 @@ Status Recorder::fill(const PlannedStage& stage, const json& manifest) {
   if (!attempt) return pass(attempt);
   StageEnd end;
   end.state = StageState::done;
-  const json cost = manifest.contains("cost") && manifest["cost"].is_object() ? manifest["cost"] : json::object();
-  end.tokens = static_cast<std::int64_t>(finite(cost.value("tokens", json(0))));
-  end.flops = finite(cost.value("flops", json(0)));
-  end.wall_seconds = finite(cost.value("wall_seconds", json(0)));
-  end.cpu_seconds = finite(cost.value("cpu_seconds", json(0)));
-  end.peak_memory = static_cast<std::int64_t>(finite(cost.value("peak_memory", json(0))));
+  const json& cost = member_at(manifest, "cost");
+  end.tokens = whole_at(cost, "tokens");
+  end.flops = real_at(cost, "flops").value_or(0);
+  end.wall_seconds = real_at(cost, "wall_seconds").value_or(0);
+  end.cpu_seconds = real_at(cost, "cpu_seconds").value_or(0);
+  end.peak_memory = whole_at(cost, "peak_memory");
   if (auto status = end_attempt(stage, *attempt, end, ""); !status) return status;
   return event(stage.id, "info", "taken from the store, where an earlier run left it");
 }

@@ -9,6 +9,7 @@
 
 #include "kernel/base/files.h"
 #include "kernel/base/hash.h"
+#include "kernel/host/json_fields.h"
 
 namespace moiety::host {
 namespace fs = std::filesystem;
@@ -28,7 +29,7 @@ StoredStage Store::look_up(const std::string& id) const {
   if (!text) return damaged(text.error().message);
   found.manifest = json::parse(*text, nullptr, false);
   if (!found.manifest.is_object()) return damaged("manifest.json is not JSON");
-  if (found.manifest.value("stage", json()) != id) return damaged("manifest.json is of another stage");
+  if (member_at(found.manifest, "stage") != id) return damaged("manifest.json is of another stage");
   const auto files = found.manifest.find("files");
   if (files != found.manifest.end() && files->is_object()) {
     for (const auto& [name, facts] : files->items()) {

@@ -10,6 +10,7 @@
 
 #include "kernel/base/files.h"
 #include "kernel/base/text.h"
+#include "kernel/host/json_fields.h"
 #include "kernel/host/run/interrupts.h"
 
 namespace moiety::host {
@@ -20,17 +21,12 @@ constexpr int kPollMilliseconds = 100;
 
 /// What is left of a stage's results that people ask for at once: the pretraining's loss beside a unigram model's.
 std::string loss_text(const nlohmann::json& manifest) {
-  const auto results = manifest.find("results");
-  if (results == manifest.end() || !results->is_object()) return "";
-  const auto value = [&](std::initializer_list<const char*> names) -> std::optional<double> {
-    for (const char* key : names) {
-      const auto found = results->find(key);
-      if (found != results->end() && found->is_number()) return found->get<double>();
-    }
-    return std::nullopt;
-  };
-  const auto loss = value({"validation_loss", "valid_loss", "loss"});
-  const auto unigram = value({"unigram_loss"});
+  const auto& results = member_at(manifest, "results");
+  std::optional<double> loss;
+  for (const char* key : {"validation_loss", "valid_loss", "loss"}) {
+    if (!loss) loss = real_at(results, key);
+  }
+  const auto unigram = real_at(results, "unigram_loss");
   if (!loss) return "";
   std::string text = fmt::format("validation loss {:.3f} nats a token", *loss);
   if (unigram) text += fmt::format("; a unigram model of the same tokens: {:.3f}", *unigram);

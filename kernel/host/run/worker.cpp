@@ -99,10 +99,7 @@ WorkerFacts Worker::facts() {
   facts.stopped = stopped_;
   if (ended_at_ == 0) ended_at_ = now_seconds();
   facts.wall_seconds = ended_at_ - started_;
-  const auto tail = stderr_tail();
-  for (auto& line : split(tail, '\n')) {
-    if (!line.empty()) facts.last_words = std::move(line);
-  }
+  facts.last_words = last_words(stderr_tail());
   return facts;
 }
 
