@@ -58,14 +58,16 @@ Result<std::vector<ArmRuns>> load_arms(Database& database, const StudyInfo& stud
   for (const auto& name : names) {
     if (asked(name)) arms.push_back({name, {}});
   }
+  std::map<std::string, ArmRuns*> by_name;
+  for (auto& arm : arms) by_name[arm.arm] = &arm;
   const auto status = database.each(
       "SELECT number, run_id, v_runs.arm, state, config, v_runs.unit, v_runs.seed FROM run JOIN v_runs ON v_runs.run = "
       "run.number "
       "WHERE run.study = ? ORDER BY number",
       {study.key}, [&](const Query& row) {
         const auto arm = row.text(2);
-        const auto found = std::find_if(arms.begin(), arms.end(), [&](const ArmRuns& candidate) { return candidate.arm == arm; });
-        if (found == arms.end()) return;
+        const auto found = by_name.find(arm);
+        if (found == by_name.end()) return;
         RunInfo run;
         run.number = row.integer(0);
         run.id = row.text(1);
@@ -74,7 +76,7 @@ Result<std::vector<ArmRuns>> load_arms(Database& database, const StudyInfo& stud
         run.config = row.text(4);
         run.unit = row.text(5);
         run.seed = static_cast<int>(row.integer(6));
-        found->runs.push_back(run);
+        found->second->runs.push_back(run);
       });
   if (!status) return pass(status);
   return arms;
@@ -340,7 +342,7 @@ Result<Comparison> compare_arms(Database& database, const CompareOptions& option
   const auto warnings = environment_warnings(database, study->key, *arms);
   if (!warnings) return pass(warnings);
   out.warnings = *warnings;
-  const auto notes = pinned_notes(database, *arms);
+  const auto notes = pinned_notes(database, study->key, *arms);
   if (!notes) return pass(notes);
   out.notes = *notes;
   return out;

@@ -58,7 +58,7 @@ Status check_same_config(Database& database, const std::vector<ArmRuns>& arms);
 /// that. Stages of different names are not compared: a pretraining may well have more threads than what follows it.
 Result<std::vector<std::string>> environment_warnings(Database& database, std::int64_t study, const std::vector<ArmRuns>& arms);
 /// "over 5 seeds of 1 pinned model (pretrained)", when all runs of the arms share pinned stages.
-Result<std::vector<std::string>> pinned_notes(Database& database, const std::vector<ArmRuns>& arms);
+Result<std::vector<std::string>> pinned_notes(Database& database, std::int64_t study, const std::vector<ArmRuns>& arms);
 
 }  // namespace moiety::registry
 

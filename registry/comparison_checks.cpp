@@ -160,8 +160,25 @@ Result<std::vector<std::string>> environment_warnings(Database& database, std::i
   return out;
 }
 
-Result<std::vector<std::string>> pinned_notes(Database& database, const std::vector<ArmRuns>& arms) {
-  std::set<std::int64_t> pinned;  // stages that the recipe pins, of all arms
+Result<std::vector<std::string>> pinned_notes(Database& database, std::int64_t study, const std::vector<ArmRuns>& arms) {
+  struct Pinned {
+    std::string name;
+    std::int64_t stage = 0;
+    std::size_t readers = 0;
+  };
+  std::map<std::string, std::vector<Pinned>> by_arm;
+  if (auto status = database.each(
+          "SELECT run.arm, run_stage.name, stage.key, count(*) FROM run JOIN run_stage ON run_stage.run = run.number JOIN stage "
+          "ON stage.key = run_stage.stage WHERE run.study = ? AND stage.pinned = 1 AND stage.verb NOT IN " +
+              std::string(measuring_verbs) + " GROUP BY run.arm, run_stage.name, stage.key",
+          {study},
+          [&](const Query& row) {
+            by_arm[row.text(0)].push_back({row.text(1), row.integer(2), static_cast<std::size_t>(row.integer(3))});
+          });
+      !status) {
+    return pass(status);
+  }
+  std::set<std::int64_t> pinned;  // stages that the recipe pins and all runs of an arm read
   std::set<std::string> names;
   std::set<int> seeds;
   bool every_arm = !arms.empty();
@@ -172,28 +189,17 @@ Result<std::vector<std::string>> pinned_notes(Database& database, const std::vec
       continue;
     }
     std::set<std::string> units;
-    std::map<std::pair<std::string, std::int64_t>, std::size_t> readers;
     for (const auto& run : arm.runs) {
       units.insert(run.unit);
       seeds.insert(run.seed);
-      if (auto status = database.each("SELECT run_stage.name, stage.key FROM run_stage JOIN stage ON stage.key = run_stage.stage "
-                                      "WHERE run_stage.run = ? AND stage.pinned = 1 AND stage.verb NOT IN " +
-                                          std::string(measuring_verbs),
-                                      {run.number},
-                                      [&](const Query& row) {
-                                        ++readers[{row.text(0), row.integer(1)}];
-                                      });
-          !status) {
-        return pass(status);
-      }
     }
     groups = groups || (units.size() > 1 && units.size() < arm.runs.size());
     bool any = false;
-    for (const auto& [stage, count] : readers) {
-      if (count < arm.runs.size()) continue;
+    for (const auto& one : by_arm[arm.arm]) {
+      if (one.readers < arm.runs.size()) continue;
       any = true;
-      pinned.insert(stage.second);
-      names.insert(stage.first);
+      pinned.insert(one.stage);
+      names.insert(one.name);
     }
     every_arm = every_arm && any;
   }

@@ -1,6 +1,8 @@
 // `moiety compare`: what is averaged, what is refused, what is said.
 #include "registry/comparison.h"
 
+#include <sqlite3.h>
+
 #include <cmath>
 #include <limits>
 
@@ -327,6 +329,25 @@ TEST_F(Compare, a_run_that_lacks_a_domain_is_unfinished_not_averaged) {
   const auto arm = numbers().metrics[0].arms[1];
   EXPECT_EQ(arm.summary.n, 2);
   EXPECT_THAT(arm.unfinished, testing::ElementsAre(5));
+}
+
+TEST_F(Compare, more_seeds_need_no_more_queries) {
+  const auto queries = [this] {
+    int n = 0;
+    const auto count = [](unsigned, void* into, void*, void*) { return ++*static_cast<int*>(into), 0; };
+    sqlite3_trace_v2(database().handle(), SQLITE_TRACE_STMT, count, &n);
+    EXPECT_EQ(numbers().metrics.size(), 1U);
+    sqlite3_trace_v2(database().handle(), 0, nullptr, nullptr);
+    return n;
+  };
+  StudySketch sketch;
+  sketch.metrics = [](const std::string& arm, int seed) { return accuracy(0.1 * seed + (arm == "split" ? 0.01 : 0.02)); };
+  sketch.write(*registry);
+  const int three_seeds = queries();
+  sketch.seeds = 6;
+  sketch.write(*registry);
+  EXPECT_EQ(numbers().metrics[0].arms[1].summary.n, 6);
+  EXPECT_EQ(queries(), three_seeds);
 }
 
 TEST_F(Compare, the_newest_study_is_taken_and_an_older_one_by_name_or_id) {
