@@ -54,6 +54,7 @@ nlohmann::json describe_json() {
          {"name": "budget", "type": "budget", "doc": "how long"},
          {"name": "batch", "type": "integer", "default": 32, "low": 1, "doc": "items a step"},
          {"name": "learning_rate", "type": "number", "default": 0.001, "low": 0, "low_open": true, "doc": "peak"},
+         {"name": "item_tokens", "type": "integer", "default": 0, "low": 0, "doc": "first tokens of an item; all when 0"},
          {"name": "patience", "type": "integer", "default": null, "low": 1, "doc": "evaluations without a better one"},
          {"name": "schedule.warmup", "type": "number", "default": 0.05, "low": 0, "high": 1, "doc": "share of the steps"},
          {"name": "schedule.kind", "type": "choice", "choices": ["cosine", "constant", "linear"], "default": "cosine", "doc": "of the learning rate"},
@@ -67,7 +68,8 @@ nlohmann::json describe_json() {
          {"name": "data.split", "type": "choice", "choices": ["test", "valid"], "default": "test", "doc": "which text"},
          {"name": "data.tokens", "type": "integer", "default": null, "low": 1, "doc": "a fixed subset"},
          {"name": "data.domains", "type": "texts", "default": null, "doc": "which domains"},
-         {"name": "on", "type": "texts", "default": null, "doc": "sets of the task"}
+         {"name": "on", "type": "texts", "default": null, "doc": "sets of the task"},
+         {"name": "items", "type": "integer", "default": null, "low": 1, "doc": "at most so many of each set"}
        ],
        "metrics": [
          {"name": "perplexity", "unit": "", "better": -1, "axes": ["domain"], "when": "data"},
