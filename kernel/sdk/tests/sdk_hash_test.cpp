@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "kernel/base/files.h"
 #include "kernel/base/hash.h"
+#include "kernel/base/text.h"
 #include "moiety/build_tag.h"
 
 namespace moiety {
@@ -26,6 +28,27 @@ TEST(BuildTag, P06_sdk_hash_is_that_of_the_header_bytes) {
     list += *hash + "  " + name + "\n";
   }
   EXPECT_EQ(sha256(list), MOIETY_SDK_HASH);
+}
+
+// A plugin compiles in seconds and breaks seldom as long as what it includes is small: no header of LibTorch but that of a
+// tensor.
+TEST(Headers, P07_the_interface_is_small_and_separate) {
+  std::size_t seen = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(MOIETY_SDK_FOLDER)) {
+    if (entry.path().extension() != ".h") continue;
+    const auto text = read_file(entry.path());
+    ASSERT_TRUE(text) << entry.path();
+    ++seen;
+    EXPECT_LE(std::count(text->begin(), text->end(), '\n'), 300) << entry.path();
+    for (const std::string& line : split(*text, '\n')) {
+      if (line.rfind("#include <ATen/", 0) == 0)
+        EXPECT_TRUE(line == "#include <ATen/core/Tensor.h>" || line.rfind("#include <ATen/ops/", 0) == 0)
+            << entry.path() << ": " << line;
+      EXPECT_EQ(line.find("#include <torch/"), std::string::npos) << entry.path() << ": " << line;
+      if (line.rfind("#include \"", 0) == 0) EXPECT_EQ(line.rfind("#include \"moiety/", 0), 0U) << entry.path() << ": " << line;
+    }
+  }
+  EXPECT_GE(seen, 10U);
 }
 
 TEST(BuildTag, is_key_value_lines) {
