@@ -93,11 +93,11 @@ Result<std::map<SeriesName, SeriesValues>> load_values(Database& database, const
   std::set<std::string> known;
   const std::string only = options.metrics.empty() ? "AND stage.verb IN " + std::string(measuring_verbs) : std::string();
   const auto status = database.each(
-      "SELECT run.number, run_stage.name, metric_name.name, metric_name.unit, metric_name.better, label.labels, "
-      "metric_summary.last, "
-      "run_stage.position FROM run JOIN run_stage ON run_stage.run = run.number JOIN stage ON stage.key = run_stage.stage "
-      "JOIN metric_summary ON metric_summary.stage = stage.key JOIN metric_name ON metric_name.key = metric_summary.name "
-      "JOIN label ON label.key = metric_summary.label WHERE run.study = ? AND stage.state IN ('done', 'diverged') " +
+      "SELECT run.number, run_stage.name, metric_name.name, metric_name.unit, metric_name.better, " + std::string(joined_labels) +
+          ", metric_summary.last, "
+          "run_stage.position FROM run JOIN run_stage ON run_stage.run = run.number JOIN stage ON stage.key = run_stage.stage "
+          "JOIN metric_summary ON metric_summary.stage = stage.key JOIN metric_name ON metric_name.key = metric_summary.name "
+          "JOIN label ON label.key = metric_summary.label WHERE run.study = ? AND stage.state IN ('done', 'diverged') " +
           only,
       {study.key}, [&](const Query& row) {
         SeriesName name{row.text(1), row.text(2), labels_of(row.text(5))};

@@ -17,7 +17,7 @@ using Described = std::map<std::string, std::string>;  ///< "stage tuned: learni
 Result<Described> describe(Database& database, std::int64_t run) {
   Described out;
   if (auto status = database.each(
-          "SELECT run_stage.name, param.path, param.txt FROM run_stage JOIN param ON param.stage = run_stage.stage WHERE "
+          "SELECT run_stage.title, param.path, param.txt FROM run_stage JOIN param ON param.stage = run_stage.stage WHERE "
           "run_stage.run = ? "
           "AND param.path <> 'seed' AND param.path NOT LIKE 'seed.%' AND param.path NOT LIKE 'seed[%' AND param.path NOT LIKE "
           "'seeds%'",
@@ -25,7 +25,7 @@ Result<Described> describe(Database& database, std::int64_t run) {
       !status) {
     return pass(status);
   }
-  if (auto status = database.each("SELECT run_stage.name, stage.verb, stage.corpus_hash, stage.task_hash FROM run_stage JOIN "
+  if (auto status = database.each("SELECT run_stage.title, stage.verb, stage.corpus_hash, stage.task_hash FROM run_stage JOIN "
                                   "stage ON stage.key = run_stage.stage "
                                   "WHERE run_stage.run = ?",
                                   {run},
@@ -37,7 +37,7 @@ Result<Described> describe(Database& database, std::int64_t run) {
       !status) {
     return pass(status);
   }
-  if (auto status = database.each("SELECT run_stage.name, slot, kind, plugin.name, version FROM run_stage JOIN stage_plugin ON "
+  if (auto status = database.each("SELECT run_stage.title, slot, kind, plugin.name, version FROM run_stage JOIN stage_plugin ON "
                                   "stage_plugin.stage = run_stage.stage "
                                   "JOIN plugin ON plugin.key = stage_plugin.plugin WHERE run_stage.run = ?",
                                   {run},
@@ -167,14 +167,15 @@ Result<std::vector<std::string>> pinned_notes(Database& database, std::int64_t s
     std::size_t readers = 0;
   };
   std::map<std::string, std::vector<Pinned>> by_arm;
-  if (auto status = database.each(
-          "SELECT run.arm, run_stage.name, stage.key, count(*) FROM run JOIN run_stage ON run_stage.run = run.number JOIN stage "
-          "ON stage.key = run_stage.stage WHERE run.study = ? AND stage.pinned = 1 AND stage.verb NOT IN " +
-              std::string(measuring_verbs) + " GROUP BY run.arm, run_stage.name, stage.key",
-          {study},
-          [&](const Query& row) {
-            by_arm[row.text(0)].push_back({row.text(1), row.integer(2), static_cast<std::size_t>(row.integer(3))});
-          });
+  if (auto status =
+          database.each("SELECT run.arm, run_stage.name, stage.key, count(DISTINCT run.number) FROM run JOIN run_stage ON "
+                        "run_stage.run = run.number JOIN stage "
+                        "ON stage.key = run_stage.stage WHERE run.study = ? AND stage.pinned = 1 AND stage.verb NOT IN " +
+                            std::string(measuring_verbs) + " GROUP BY run.arm, run_stage.name, stage.key",
+                        {study},
+                        [&](const Query& row) {
+                          by_arm[row.text(0)].push_back({row.text(1), row.integer(2), static_cast<std::size_t>(row.integer(3))});
+                        });
       !status) {
     return pass(status);
   }

@@ -66,11 +66,17 @@ struct StageRow {
   std::string corpus_hash, task_hash;
 };
 
+/// Where a run has a stage. Labels along the axes of the recipe: a run has a stage once for each combination.
+struct RunStageRow {
+  std::string name, stage_id;
+  Labels labels = {};
+};
+
 struct RunRow {
   std::string id;  ///< ULID
   std::string arm;
   int seed = 0;
-  std::vector<std::pair<std::string, std::string>> stages;  ///< stage name, stage id; topological order
+  std::vector<RunStageRow> stages;  ///< topological order
   std::string group;  ///< pinned stages it shares: runs with equal groups are one unit for statistics ("" = own unit)
 };
 

@@ -358,6 +358,27 @@ TEST_F(States, a_run_may_come_before_the_stages_it_names) {
   EXPECT_EQ(count("SELECT count(*) FROM run WHERE seed = 9"), 1) << "adding a run again changes nothing";
 }
 
+TEST_F(States, a_run_has_a_stage_once_for_each_label_and_its_metrics_carry_them) {
+  for (const char* id : {"score-2", "score-4"}) {
+    StageRow stage;
+    stage.id = id;
+    stage.name = "score";
+    stage.verb = "evaluate";
+    ASSERT_OK(registry->add_stage(stage));
+    ASSERT_OK(registry->write_metrics(id, {{"accuracy", {{"set", "test"}}, 0, 0.5}, {"seconds", {}, 0, 3}}));
+  }
+  RunRow run{
+      "01RUNAXES00000000000000000", "dense", 8, {{"score", "score-2", {{"k", "2"}}}, {"score", "score-4", {{"k", "4"}}}}, ""};
+  ASSERT_OK(registry->add_run(sketch.id, run));
+  std::vector<std::string> rows;
+  ASSERT_OK(database().each("SELECT metric, labels FROM v_final WHERE seed = 8 ORDER BY metric, labels", {},
+                            [&](const Query& row) { rows.push_back(row.text(0) + " " + row.text(1)); }));
+  EXPECT_EQ(rows, (std::vector<std::string>{R"(accuracy {"k":"2","set":"test"})", R"(accuracy {"k":"4","set":"test"})",
+                                            R"(seconds {"k":"2"})", R"(seconds {"k":"4"})"}));
+  EXPECT_EQ(**database().text("SELECT group_concat(title, ', ') FROM run_stage JOIN run ON number = run WHERE seed = 8"),
+            "score [k=2], score [k=4]");
+}
+
 TEST_F(States, verdicts_replace_those_of_the_same_claim) {
   StudyRow study;
   study.id = "01CLAIMS000000000000000000";

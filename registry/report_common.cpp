@@ -44,6 +44,10 @@ std::string upper(std::string text) {
 
 const char* const measuring_verbs = "('evaluate', 'probe')";
 
+const char* const joined_labels =
+    "CASE WHEN run_stage.labels = '{}' THEN label.labels WHEN label.labels = '{}' THEN run_stage.labels "
+    "ELSE substr(run_stage.labels, 1, length(run_stage.labels) - 1) || ',' || substr(label.labels, 2) END";
+
 Result<StudyInfo> find_study(Database& database, const std::string& filter) {
   const std::string columns = "SELECT key, id, name, baseline, state, recipe_path, raw_text, confidence, seeds FROM study ";
   std::vector<StudyInfo> found;

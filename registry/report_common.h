@@ -30,6 +30,9 @@ Result<RunInfo> find_run(Database& database, const std::string& name);
 /// SQL list of the verbs whose metrics are results: ('evaluate', 'probe').
 extern const char* const measuring_verbs;
 
+/// SQL: the labels of a metric (`label`) behind those of its stage in a run (`run_stage`), as in v_final.
+extern const char* const joined_labels;
+
 /// The mean over domains of a metric's values: of the logarithm, exponentiated, for a perplexity (the mean of losses).
 double macro_mean(const std::string& metric, const std::vector<double>& values);
 /// "accuracy", "perplexity [set=test]".

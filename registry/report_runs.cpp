@@ -31,10 +31,11 @@ Result<Measured> measured_values(Database& database, const std::string& where, s
   Measured out;
   std::set<std::string> stages;
   const auto status = database.each(
-      "SELECT run.number, run_stage.name, metric_name.name, json_remove(label.labels, '$.domain'), metric_summary.last "
-      "FROM run JOIN run_stage ON run_stage.run = run.number JOIN stage ON stage.key = run_stage.stage "
-      "JOIN metric_summary ON metric_summary.stage = stage.key JOIN metric_name ON metric_name.key = metric_summary.name "
-      "JOIN label ON label.key = metric_summary.label WHERE stage.verb IN " +
+      "SELECT run.number, run_stage.name, metric_name.name, json_remove(" + std::string(joined_labels) +
+          ", '$.domain'), metric_summary.last "
+          "FROM run JOIN run_stage ON run_stage.run = run.number JOIN stage ON stage.key = run_stage.stage "
+          "JOIN metric_summary ON metric_summary.stage = stage.key JOIN metric_name ON metric_name.key = metric_summary.name "
+          "JOIN label ON label.key = metric_summary.label WHERE stage.verb IN " +
           std::string(measuring_verbs) + where,
       {study}, [&](const Query& row) {
         const Column column{row.text(1), row.text(2), row.text(3)};
@@ -133,7 +134,7 @@ Result<std::string> logs_text(Registry& registry, const std::string& run, int li
   if (!found) return pass(found);
   std::string out;
   const auto status = database.each(
-      "SELECT run_stage.name, attempt.number, attempt.state, attempt.log_path, attempt.stderr_tail FROM run_stage "
+      "SELECT run_stage.title, attempt.number, attempt.state, attempt.log_path, attempt.stderr_tail FROM run_stage "
       "JOIN attempt ON attempt.stage = run_stage.stage WHERE run_stage.run = ? ORDER BY run_stage.position, attempt.number",
       {found->number}, [&](const Query& row) {
         const auto path = row.text(3);

@@ -21,7 +21,8 @@ constexpr int curve_columns = 60;
 Json value_or_null(const Query& row, int column) { return row.null(column) ? Json() : json_number(row.real(column)); }
 
 /// Line of `[stage.NAME]` in the recipe as written, 0 when it stands elsewhere (a parent, a dotted key).
-int recipe_line(const std::string& raw_text, const std::string& stage) {
+int recipe_line(const std::string& raw_text, const std::string& title) {
+  const std::string stage = title.substr(0, title.find(' '));  // without the labels of its axes
   int line = 0;
   for (const auto& text : split(raw_text, '\n')) {
     ++line;
@@ -108,7 +109,7 @@ class RunReader {
     auto stages = Json::array();
     std::vector<std::int64_t> keys;
     const auto status = database_.each(
-        "SELECT stage.key, run_stage.name, stage.verb, stage.state, stage.pinned, stage.seed, stage.id, "
+        "SELECT stage.key, run_stage.title, stage.verb, stage.state, stage.pinned, stage.seed, stage.id, "
         "(SELECT count(*) FROM attempt WHERE attempt.stage = stage.key) "
         "FROM run_stage JOIN stage ON stage.key = run_stage.stage WHERE run_stage.run = ? ORDER BY run_stage.position",
         {run_.number}, [&](const Query& row) {
@@ -134,7 +135,7 @@ class RunReader {
   Status read_attempts() {
     auto attempts = Json::array();
     const auto status = database_.each(
-        "SELECT run_stage.name, a.number, a.state, a.exit_code, a.signal, a.error, a.component, a.function, a.stderr_tail, "
+        "SELECT run_stage.title, a.number, a.state, a.exit_code, a.signal, a.error, a.component, a.function, a.stderr_tail, "
         "a.log_path, "
         "a.wall_seconds, a.cpu_seconds, a.peak_memory, a.tokens, a.flops, a.threads, a.device, a.cpu, a.worker_build_id, "
         "a.torch_version, "
@@ -176,9 +177,10 @@ class RunReader {
       if (!other) return pass(other);
       if (*other) {
         const auto status = database_.each(
-            "WITH mine AS (SELECT run_stage.name AS stage, path, txt FROM run_stage JOIN param ON param.stage = run_stage.stage "
+            "WITH mine AS (SELECT run_stage.title AS stage, path, txt FROM run_stage JOIN param ON param.stage = run_stage.stage "
             "WHERE run = ?1), "
-            "base AS (SELECT run_stage.name AS stage, path, txt FROM run_stage JOIN param ON param.stage = run_stage.stage WHERE "
+            "base AS (SELECT run_stage.title AS stage, path, txt FROM run_stage JOIN param ON param.stage = run_stage.stage "
+            "WHERE "
             "run = ?2) "
             "SELECT mine.stage, mine.path, mine.txt, base.txt FROM mine LEFT JOIN base ON base.stage = mine.stage AND base.path "
             "= mine.path "
@@ -222,7 +224,7 @@ class RunReader {
     };
     std::vector<Series> all;
     if (auto status = database_.each(
-            "SELECT run_stage.name, metric_name.name, label.labels, s.stage, s.name, s.label FROM run_stage "
+            "SELECT run_stage.title, metric_name.name, label.labels, s.stage, s.name, s.label FROM run_stage "
             "JOIN metric_summary AS s ON s.stage = run_stage.stage JOIN metric_name ON metric_name.key = s.name "
             "JOIN label ON label.key = s.label WHERE run_stage.run = ? AND s.n > 2 AND metric_name.name LIKE '%loss%' "
             "ORDER BY run_stage.position, metric_name.name <> 'loss', metric_name.name, label.labels",
@@ -263,7 +265,7 @@ class RunReader {
   Status read_plugins() {
     auto plugins = Json::array();
     const auto status = database_.each(
-        "SELECT run_stage.name, stage_plugin.slot, plugin.kind, plugin.name, plugin.version, plugin.build_id, plugin.path FROM "
+        "SELECT run_stage.title, stage_plugin.slot, plugin.kind, plugin.name, plugin.version, plugin.build_id, plugin.path FROM "
         "run_stage "
         "JOIN stage_plugin ON stage_plugin.stage = run_stage.stage JOIN plugin ON plugin.key = stage_plugin.plugin WHERE "
         "run_stage.run = ? "
@@ -282,7 +284,8 @@ class RunReader {
   Status read_events() {
     auto events = Json::array();
     const auto status = database_.each(
-        "SELECT strftime('%Y-%m-%d %H:%M:%S', time / 1000.0, 'unixepoch'), run_stage.name, level, source, message FROM run_stage "
+        "SELECT strftime('%Y-%m-%d %H:%M:%S', time / 1000.0, 'unixepoch'), run_stage.title, level, source, message FROM "
+        "run_stage "
         "JOIN event ON event.stage = run_stage.stage WHERE run_stage.run = ? ORDER BY time, event.key",
         {run_.number}, [&](const Query& row) {
           events.push_back({{"time", row.text(0)},

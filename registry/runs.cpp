@@ -4,6 +4,7 @@
 #include "kernel/base/hash.h"
 #include "kernel/base/text.h"
 #include "registry/internal.h"
+#include "registry/report_common.h"
 
 namespace moiety::registry {
 
@@ -105,7 +106,7 @@ Status add_stage_rows(Database& database, const StageRow& stage, std::int64_t ke
 Status refresh_run_config(Database& database, std::int64_t run) {
   Sha256 hash;
   if (auto status =
-          database.each("SELECT run_stage.name, stage.config_hash FROM run_stage JOIN stage ON stage.key = run_stage.stage "
+          database.each("SELECT run_stage.title, stage.config_hash FROM run_stage JOIN stage ON stage.key = run_stage.stage "
                         "WHERE run_stage.run = ? ORDER BY run_stage.position",
                         {run}, [&](const Query& row) { hash.update(row.text(0)).update("\n").update(row.text(1)).update("\n"); });
       !status) {
@@ -132,11 +133,13 @@ Status Registry::add_run(const std::string& study_id, const RunRow& run) {
     }
     const std::int64_t number = database.last_rowid();
     int position = 0;
-    for (const auto& [name, id] : run.stages) {
-      const auto stage = stage_key_or_new(database, id, name);
+    for (const auto& one : run.stages) {
+      const auto stage = stage_key_or_new(database, one.stage_id, one.name);
       if (!stage) return pass(stage);
-      if (auto status = database.execute("INSERT INTO run_stage(run, position, name, stage) VALUES(?, ?, ?, ?)",
-                                         {number, position++, name, *stage});
+      if (auto status = database.execute(
+              "INSERT INTO run_stage(run, position, name, stage, labels, title) VALUES(?, ?, ?, ?, ?, ?)",
+              {number, position++, one.name, *stage, json(one.labels).dump(-1, ' ', false, json::error_handler_t::replace),
+               metric_title(one.name, one.labels)});
           !status) {
         return status;
       }

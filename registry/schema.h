@@ -15,6 +15,9 @@ struct Migration {
   std::string sql;
 };
 
+/// The SQL of version 2.
+const char* schema_v2();
+
 /// All steps, version 1 (the whole first schema) first.
 const std::vector<Migration>& migrations();
 

@@ -253,7 +253,7 @@ JOIN run_stage ON run_stage.run = run.number JOIN param ON param.stage = run_sta
 }  // namespace
 
 const std::vector<Migration>& migrations() {
-  static const std::vector<Migration> all = {{1, std::string(tables) + views}};
+  static const std::vector<Migration> all = {{1, std::string(tables) + views}, {2, schema_v2()}};
   return all;
 }
 

@@ -30,11 +30,17 @@ class Readings {
     const PlannedRun* run = plan_.run(term.arm, seed);
     const std::string name = fmt::format("{}/{}", term.arm, seed);
     if (run == nullptr) return {0, "no run " + name};
-    const auto found =
-        std::find_if(run->stages.begin(), run->stages.end(), [&](const auto& one) { return one.first == term.stage; });
+    const auto found = std::find_if(run->stages.begin(), run->stages.end(), [&](const auto& one) {
+      return one.name == term.stage && std::all_of(one.labels.begin(), one.labels.end(), [&](const auto& label) {
+               const auto pinned = term.pins.find(label.first);
+               return pinned != term.pins.end() && pinned->second == label.second;
+             });
+    });
     if (found == run->stages.end()) return {0, fmt::format("run {} has no stage {}", name, term.stage)};
-    if (state(found->second) != "done") return {0, fmt::format("run {}: {}", name, cause(*run, term.stage))};
-    return value(term, rows(found->second), name);
+    if (state(found->id) != "done") return {0, fmt::format("run {}: {}", name, cause(*run, term.stage))};
+    MetricTerm recorded = term;
+    for (const auto& [axis, label] : found->labels) recorded.pins.erase(axis);
+    return value(recorded, rows(found->id), name);
   }
 
  private:
@@ -53,7 +59,7 @@ class Readings {
   /// The first stage of the run that is in the way.
   std::string cause(const PlannedRun& run, const std::string& wanted) {
     std::string last;
-    for (const auto& [stage, id] : run.stages) {
+    for (const auto& [stage, id, labels] : run.stages) {
       const std::string& now = state(id);
       if (now == "failed" || now == "diverged" || now == "interrupted") return fmt::format("stage {} {}", stage, now);
       if (stage == wanted) last = fmt::format("stage {} {}", stage, now.empty() ? "has not run" : "is " + now);
@@ -289,14 +295,14 @@ class Judge {
     for (const auto& arm : arms) {
       const PlannedRun* first = plan_.run(arm, 1);
       if (first == nullptr) continue;
-      for (const auto& [name, id] : first->stages) {
+      for (const auto& [name, id, labels] : first->stages) {
         const PlannedStage* stage = plan_.stage(id);
         if (stage == nullptr || !stage->pinned || stage->verb->leaves != "model") continue;
         bool shared = true;
         for (int seed = 2; seed <= plan_.seeds; ++seed) {
           const PlannedRun* run = plan_.run(arm, seed);
           shared = shared && run != nullptr &&
-                   std::find(run->stages.begin(), run->stages.end(), std::make_pair(name, id)) != run->stages.end();
+                   std::any_of(run->stages.begin(), run->stages.end(), [&, &id = id](const auto& one) { return one.id == id; });
         }
         if (shared && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
       }

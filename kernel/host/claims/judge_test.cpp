@@ -26,8 +26,8 @@ class Judging : public ::testing::Test {
     plan_ = loaded_->plan();
   }
   const std::string& id(const std::string& arm, int seed, const std::string& stage) const {
-    for (const auto& [name, one] : plan_.run(arm, seed)->stages) {
-      if (name == stage) return one;
+    for (const auto& one : plan_.run(arm, seed)->stages) {
+      if (one.name == stage) return one.id;
     }
     static const std::string none;
     return none;

@@ -28,7 +28,15 @@ std::vector<std::string> metrics_of(const RecipeStage& stage) {
 }
 
 /// Labels that the stage's text gives an axis; empty when only the data know them.
-std::vector<std::string> labels_of(const RecipeStage& stage, const std::string& axis) {
+std::vector<std::string> labels_of(const RecipeArm& arm, const RecipeStage& stage, const std::string& axis) {
+  if (stage.labels.count(axis) != 0) {
+    std::vector<std::string> labels;
+    for (const auto* one : arm.instances(stage.name)) {
+      const auto& label = one->labels.at(axis);
+      if (std::find(labels.begin(), labels.end(), label) == labels.end()) labels.push_back(label);
+    }
+    return labels;
+  }
   const nlohmann::json* at = nullptr;
   if (axis == "set" && stage.config.contains("on")) at = &stage.config.at("on");
   if (axis == "domain" && stage.config.contains("data") && stage.config.at("data").contains("domains"))
@@ -64,7 +72,9 @@ const RecipeStage* Terms::stage_of(MetricTerm& term, const RecipeArm& arm, const
   if (!term.stage.empty()) {
     const RecipeStage* stage = arm.stage(term.stage);
     std::vector<std::string> names;
-    for (const auto& one : arm.stages) names.push_back(one.name);
+    for (const auto& one : arm.stages) {
+      if (std::find(names.begin(), names.end(), one.name) == names.end()) names.push_back(one.name);
+    }
     if (stage == nullptr) {
       text.error(term.begin, term.end, fmt::format("arm `{}` has no stage `{}`", arm.name, term.stage),
                  did_you_mean(term.stage, names), "stages: " + join(names, ", "));
@@ -84,7 +94,7 @@ const RecipeStage* Terms::measuring_stage(MetricTerm& term, const RecipeArm& arm
   std::vector<const RecipeStage*> found;
   std::set<std::string> names;
   for (const auto& stage : arm.stages) {
-    if (!stage.verb->measures) continue;
+    if (!stage.verb->measures || arm.stage(stage.name) != &stage) continue;
     if (metric_of(stage, term.name) != nullptr) found.push_back(&stage);
     for (const auto& name : metrics_of(stage)) names.insert(name);
   }
@@ -106,21 +116,28 @@ const RecipeStage* Terms::measuring_stage(MetricTerm& term, const RecipeArm& arm
   return nullptr;
 }
 
-void Terms::pin(MetricTerm& term, const RecipeStage& stage, const OutputDeclaration& metric, const StatementText& text) {
+void Terms::pin(MetricTerm& term, const RecipeArm& arm, const RecipeStage& stage, const OutputDeclaration& metric,
+                const StatementText& text) {
+  std::vector<std::string> axes;
+  for (const auto& [axis, label] : stage.labels) axes.push_back(axis);
+  axes.insert(axes.end(), metric.axes.begin(), metric.axes.end());
   for (const auto& [axis, label] : term.pins) {
-    if (std::find(metric.axes.begin(), metric.axes.end(), axis) == metric.axes.end()) {
+    if (std::find(axes.begin(), axes.end(), axis) == axes.end()) {
       text.error(term.begin, term.end, fmt::format("`{}` of stage.{} does not vary along `{}`", metric.name, stage.name, axis),
-                 did_you_mean(axis, metric.axes), metric.axes.empty() ? "it has no axes" : "axes: " + join(metric.axes, ", "));
+                 did_you_mean(axis, axes), axes.empty() ? "it has no axes" : "axes: " + join(axes, ", "));
     }
   }
-  for (const auto& axis : metric.axes) {
-    const auto labels = labels_of(stage, axis);
+  for (const auto& axis : axes) {
+    const auto labels = labels_of(arm, stage, axis);
     const auto common = at_.find(axis);
     if (common != at_.end()) {
       used_pins_.insert(axis);
       term.pins.emplace(axis, common->second);
     }
     const auto pinned = term.pins.find(axis);
+    if (const Axis* own = recipe_.axes.find(axis); own != nullptr && pinned != term.pins.end()) {
+      if (const auto* element = own->element(pinned->second)) pinned->second = element->label;
+    }
     if (pinned != term.pins.end()) {
       if (!labels.empty() && std::find(labels.begin(), labels.end(), pinned->second) == labels.end()) {
         text.error(term.begin, term.end, fmt::format("axis `{}` of stage.{} has no label `{}`", axis, stage.name, pinned->second),
@@ -143,7 +160,7 @@ std::optional<Unit> Terms::term_unit(MetricTerm& term, const StatementText& text
   const RecipeStage* stage = stage_of(term, *arm, text);
   if (stage == nullptr) return std::nullopt;
   const OutputDeclaration& metric = *metric_of(*stage, term.name);
-  pin(term, *stage, metric, text);
+  pin(term, *arm, *stage, metric, text);
   return Unit{false, metric.unit.empty() ? metric.name : metric.unit};
 }
 

@@ -38,7 +38,8 @@ class Terms {
   const RecipeArm* arm_of(MetricTerm& term, const StatementText& text) const;
   const RecipeStage* stage_of(MetricTerm& term, const RecipeArm& arm, const StatementText& text) const;
   const RecipeStage* measuring_stage(MetricTerm& term, const RecipeArm& arm, const StatementText& text) const;
-  void pin(MetricTerm& term, const RecipeStage& stage, const OutputDeclaration& metric, const StatementText& text);
+  void pin(MetricTerm& term, const RecipeArm& arm, const RecipeStage& stage, const OutputDeclaration& metric,
+           const StatementText& text);
 
   const Recipe& recipe_;
   bool arms_known_;

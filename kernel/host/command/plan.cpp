@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-/// (arm, seed, stage name) → identity of that stage in the newest study of this recipe's name. Best effort.
+/// (arm, seed, stage with its labels) → identity of that stage in the newest study of this recipe's name. Best effort.
 using Before = std::map<std::tuple<std::string, int, std::string>, std::string>;
 
 Before stages_before(const std::string& registry_file, const std::string& recipe_name) {
@@ -34,7 +34,7 @@ Before stages_before(const std::string& registry_file, const std::string& recipe
   for (const char c : recipe_name) name += c == '\'' ? std::string("''") : std::string(1, c);
   const auto text =
       registry::sql_text(*registry,
-                         "SELECT run.arm AS arm, run.seed AS seed, run_stage.name AS name, stage.id AS stage FROM run "
+                         "SELECT run.arm AS arm, run.seed AS seed, run_stage.title AS name, stage.id AS stage FROM run "
                          "JOIN run_stage ON run_stage.run = run.number JOIN stage ON stage.key = run_stage.stage "
                          "WHERE run.study = (SELECT max(key) FROM study WHERE name = '" +
                              name + "')",
@@ -47,7 +47,7 @@ Before stages_before(const std::string& registry_file, const std::string& recipe
   return found;
 }
 
-/// Stages of one name in the same arms: the seeds of a row of the table.
+/// Stages of one name and labels in the same arms: the seeds of a row of the table.
 struct Row {
   const PlannedStage* first = nullptr;
   std::size_t done = 0, fresh = 0, stale = 0, resumable = 0;
@@ -63,10 +63,10 @@ json read_json(const std::string& path) {
 /// The stage that stood in the same place before, when its result is in the store: then the new one is stale, not just new.
 std::string older_stage(const Plan& plan, const PlannedStage& stage, const Before& before, const Store& store) {
   for (const auto& run : plan.runs) {
-    for (const auto& [name, id] : run.stages) {
-      if (id != stage.id) continue;
-      const auto found = before.find({run.arm, run.seed, name});
-      if (found != before.end() && found->second != id && store.look_up(found->second).state == StoredStage::State::whole)
+    for (const auto& one : run.stages) {
+      if (one.id != stage.id) continue;
+      const auto found = before.find({run.arm, run.seed, instance_text(one.name, one.labels)});
+      if (found != before.end() && found->second != one.id && store.look_up(found->second).state == StoredStage::State::whole)
         return found->second;
     }
   }
@@ -77,8 +77,9 @@ std::vector<Row> rows_of(const Plan& plan, const Store& store, const Before& bef
                          const std::map<std::string, StageCost>& costs) {
   std::vector<Row> rows;
   for (const auto& stage : plan.stages) {
-    auto row = std::find_if(rows.begin(), rows.end(),
-                            [&](const Row& one) { return one.first->name == stage.name && one.first->arms == stage.arms; });
+    auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& one) {
+      return one.first->name == stage.name && one.first->labels == stage.labels && one.first->arms == stage.arms;
+    });
     if (row == rows.end()) {
       Row fresh;
       fresh.first = &stage;
@@ -119,8 +120,9 @@ void print_table(const Plan& plan, const std::vector<Row>& rows) {
   for (const auto& row : rows) {
     const auto& s = *row.first;
     const std::string arms = s.arms.size() == plan.arms.size() ? (plan.arms.size() == 1 ? s.arms[0] : "all") : join(s.arms, ", ");
-    table.push_back({s.name + (s.pinned ? " (pinned)" : ""), s.verb->name, arms, state_text(row), amount(row.cost.tokens),
-                     amount(row.cost.flops), amount(row.cost.total_parameters), amount(row.cost.active_parameters),
+    table.push_back({instance_text(s.name, s.labels) + (s.pinned ? " (pinned)" : ""), s.verb->name, arms, state_text(row),
+                     amount(row.cost.tokens), amount(row.cost.flops), amount(row.cost.total_parameters),
+                     amount(row.cost.active_parameters),
                      row.cost.memory > 0 ? fmt::format("{:.0f} MiB", row.cost.memory / (1 << 20)) : "-"});
   }
   std::vector<std::size_t> widths(table[0].size());

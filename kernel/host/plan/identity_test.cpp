@@ -19,8 +19,8 @@ using testing::small_recipe_with;
 std::string id(const Plan& plan, const std::string& stage, const std::string& arm = "clustered", int seed = 1) {
   const PlannedRun* run = plan.run(arm, seed);
   EXPECT_NE(run, nullptr);
-  for (const auto& [name, one] : run != nullptr ? run->stages : decltype(run->stages){}) {
-    if (name == stage) return one;
+  for (const auto& one : run != nullptr ? run->stages : std::vector<RunStage>{}) {
+    if (one.name == stage) return one.id;
   }
   ADD_FAILURE() << arm << " has no stage " << stage;
   return {};

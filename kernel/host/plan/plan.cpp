@@ -46,6 +46,7 @@ class Planner {
     plan_.recipe_hash = recipe_.hash;
     plan_.seeds = recipe_.seeds;
     plan_.confidence = recipe_.confidence;
+    plan_.axes = recipe_.axes.names();
     if (recipe_.needs_corpus) plan_.corpus = recipe_.corpus;
     plan_.tasks = recipe_.tasks;
     for (const auto& arm : recipe_.arms) {
@@ -58,15 +59,18 @@ class Planner {
   }
 
  private:
+  /// Instance → identity, in one run.
+  using Ids = std::map<std::pair<std::string, AxisLabels>, std::string>;
+
   PlannedRun run(const RecipeArm& arm, int seed) {
     PlannedRun result;
     result.arm = arm.name;
     result.seed = seed;
-    std::map<std::string, std::string> ids;
+    Ids ids;
     for (const auto& stage : arm.stages) {
       const std::string id = place(stage, seed, ids, arm.name);
-      ids[stage.name] = id;
-      result.stages.emplace_back(stage.name, id);
+      ids[{stage.name, stage.labels}] = id;
+      result.stages.push_back({stage.name, id, stage.labels});
     }
     return result;
   }
@@ -78,9 +82,10 @@ class Planner {
   }
 
   /// Adds the stage unless an equal one is there.
-  std::string place(const RecipeStage& stage, int seed, const std::map<std::string, std::string>& ids, const std::string& arm) {
+  std::string place(const RecipeStage& stage, int seed, const Ids& ids, const std::string& arm) {
     PlannedStage planned;
     planned.name = stage.name;
+    planned.labels = stage.labels;
     planned.verb = stage.verb;
     planned.config = stage.config;
     planned.model = stage.model;
@@ -90,7 +95,7 @@ class Planner {
     }
     planned.pinned = is_pinned(stage, recipe_.seeds);
     for (const auto& [input, read] : stage.inputs) {
-      for (const auto& name : read) planned.inputs.push_back({input, ids.at(name)});
+      for (const auto& one : read) planned.inputs.push_back({input, ids.at({one.stage, one.labels})});
     }
     for (const auto& used : stage.components) planned.components.push_back({used.slot, used.component});
     if (stage.verb->needs_corpus) {
@@ -126,8 +131,11 @@ class Planner {
     const std::size_t count = plan_.runs.size() - first;
     std::map<std::string, std::vector<std::size_t>> users;
     for (std::size_t i = 0; i < count; ++i) {
-      for (const auto& [name, id] : plan_.runs[first + i].stages) {
-        if (plan_.stages[index_.at(id)].verb->leaves == "model") users[id].push_back(i);
+      for (const auto& stage : plan_.runs[first + i].stages) {
+        if (plan_.stages[index_.at(stage.id)].verb->leaves != "model") continue;
+        // Two instances of a run may be one stage.
+        auto& runs = users[stage.id];
+        if (runs.empty() || runs.back() != i) runs.push_back(i);
       }
     }
     std::vector<std::size_t> leader(count);

@@ -32,8 +32,9 @@ struct StageComponent {
 };
 
 struct PlannedStage {
-  std::string id;    ///< identity: hash of all that decides the outcome (design: identity and reuse)
-  std::string name;  ///< as in the recipe (the first arm that reaches it)
+  std::string id;     ///< identity: hash of all that decides the outcome (design: identity and reuse)
+  std::string name;   ///< as in the recipe (the first arm that reaches it)
+  AxisLabels labels;  ///< where that arm has it along the axes
   const VerbDeclaration* verb = nullptr;
   nlohmann::json config;                      ///< resolved parameters, nested, every default written out
   nlohmann::json model;                       ///< resolved [model] when the stage starts fresh, else null
@@ -48,10 +49,17 @@ struct PlannedStage {
   nlohmann::json identity_text;   ///< what was hashed; the difference of two explains staleness
 };
 
+/// Where a run has a stage.
+struct RunStage {
+  std::string name;
+  std::string id;
+  AxisLabels labels = {};  ///< along the recipe's axes; a run has a stage once for each combination
+};
+
 struct PlannedRun {
   std::string arm;
   int seed = 0;
-  std::vector<std::pair<std::string, std::string>> stages;  ///< (stage name, stage id), topological order
+  std::vector<RunStage> stages;  ///< topological order
   /// Runs of an arm with equal, non-empty groups share a model that other runs of the arm do not: they are one unit for
   /// statistics. A model that all runs of the arm share makes no groups; it conditions the result.
   std::string group;
@@ -71,7 +79,8 @@ struct Plan {
   std::vector<PlannedArm> arms;
   std::vector<PlannedStage> stages;  ///< each before its readers
   std::vector<PlannedRun> runs;
-  bool provisional = false;  ///< some content is not prepared yet: the ids of stages that read it will change
+  std::vector<std::string> axes;  ///< names, for titles and tables
+  bool provisional = false;       ///< some content is not prepared yet: the ids of stages that read it will change
 
   const PlannedStage* stage(const std::string& id) const;
   const PlannedRun* run(const std::string& arm, int seed) const;

@@ -65,7 +65,7 @@ TEST(Plan, T14_the_same_recipe_gives_the_same_stages) {
 
 TEST(Plan, runs_take_turns_through_a_list_of_seeds_and_form_groups) {
   const Plan plan = Loaded(small_recipe_with("seed = 1", "seed = [7, 8]"), {{false, "recipe.seeds=4"}}).plan();
-  const auto pretrained = [&](int seed) { return plan.stage(plan.run("dense", seed)->stages[0].second); };
+  const auto pretrained = [&](int seed) { return plan.stage(plan.run("dense", seed)->stages[0].id); };
   EXPECT_EQ(pretrained(1)->seeds.at("init"), 7);
   EXPECT_EQ(pretrained(2)->seeds.at("init"), 8);
   EXPECT_EQ(pretrained(3)->id, pretrained(1)->id);
@@ -88,9 +88,9 @@ TEST(Plan, a_seed_can_be_pinned_for_one_purpose) {
   const Plan plan = Loaded(small_recipe_with("task = \"supersense\"", "task = \"supersense\"\nseed = { init = 5 }")).plan();
   for (int seed = 1; seed <= 3; ++seed) {
     const auto* run = plan.run("dense", seed);
-    const auto found = std::find_if(run->stages.begin(), run->stages.end(), [](const auto& one) { return one.first == "tuned"; });
-    EXPECT_EQ(plan.stage(found->second)->seeds.at("init"), 5);
-    EXPECT_EQ(plan.stage(found->second)->seeds.at("data"), seed);
+    const auto found = std::find_if(run->stages.begin(), run->stages.end(), [](const auto& one) { return one.name == "tuned"; });
+    EXPECT_EQ(plan.stage(found->id)->seeds.at("init"), 5);
+    EXPECT_EQ(plan.stage(found->id)->seeds.at("data"), seed);
   }
 }
 

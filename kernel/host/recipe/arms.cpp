@@ -153,7 +153,8 @@ class Arms {
           diagnostics_.error(inner.value.place, fmt::format("`{}` in arm.{} must be a table, but this is {}", key, name,
                                                             type_name(inner.value.type)));
         }
-      } else if (fixed_tables().count(key) != 0 || key == "claim" || key == "defaults" || key == "define" || key == "arm") {
+      } else if (fixed_tables().count(key) != 0 || key == "claim" || key == "defaults" || key == "define" || key == "arm" ||
+                 key == "axes") {
         diagnostics_.error(inner.key, fmt::format("an arm changes `stage` and `model`; `{}` is common to all arms", key));
       } else if (std::find(known.begin(), known.end(), key) == known.end()) {
         diagnostics_.error(inner.key, fmt::format("unknown key `{}` in arm.{}", key, name), did_you_mean(key, known),

@@ -1,35 +1,49 @@
-// Which stages an arm runs: those that measure, and what they read.
+// Which stages an arm runs: those that measure, and what they read; each once for every label of the axes it varies along.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "kernel/base/text.h"
+#include "kernel/host/recipe/reads.h"
 #include "kernel/host/recipe/stages.h"
+#include "kernel/host/recipe/variation.h"
 
 namespace moiety::host {
 namespace {
 
+constexpr std::size_t most_instances = 20000;
+
 class Graph {
  public:
-  Graph(const StageScope& scope, ArmStages& result) : scope_(scope), result_(result) {}
+  Graph(const std::string& arm, const StageScope& scope, ArmStages& result)
+      : arm_(arm), scope_(scope), result_(result), variation_(scope) {}
 
-  void visit(const std::string& name) {
-    if (result_.reached.count(name) != 0) return;
+  /// All instances of a measuring stage.
+  void visit_all(const std::string& name, const Place& place) {
+    const auto& axes = variation_.of(name);
+    double size = 1;
+    for (const auto& axis : axes) size *= static_cast<double>(scope_.axes.find(axis)->elements.size());
+    if (size > most_instances) {
+      scope_.diagnostics.error(
+          place, fmt::format("stage.{} stands for {} combinations of labels in arm `{}`; at most {} are possible", name,
+                             number(size), arm_, most_instances));
+      result_.broken = true;
+      return;
+    }
+    for (const auto& labels : scope_.axes.combinations(arm_, axes)) visit(name, labels);
+  }
+
+  void visit(const std::string& name, const AxisLabels& labels) {
+    if (result_.broken && stages_.size() > most_instances) return;
+    if (!stages_.insert({name, labels}).second) return;
     result_.reached.insert(name);
     path_.push_back(name);
-    auto stage = resolve_stage(name, scope_);
+    auto stage = resolve_stage(name, scope_, labels);
     if (!stage) {
       result_.broken = true;
     } else {
-      for (const auto& [input, read] : stage->inputs) {
-        for (const auto& next : read) {
-          if (std::find(path_.begin(), path_.end(), next) != path_.end()) {
-            circle(next, *stage, input);
-          } else {
-            visit(next);
-          }
-        }
-      }
+      stage->labels = labels;
+      for (auto& [input, read] : stage->inputs) read = follow(*stage, input, read);
       for (const auto& input : stage->verb->inputs) {
         const bool read =
             std::any_of(stage->inputs.begin(), stage->inputs.end(), [&](const auto& one) { return one.first == input.name; });
@@ -43,15 +57,92 @@ class Graph {
   }
 
  private:
+  /// The instances that the reads of one input mean for this stage, each visited.
+  std::vector<StageRead> follow(const RecipeStage& stage, const std::string& input, const std::vector<StageRead>& read) {
+    std::vector<StageRead> result;
+    for (const auto& next : read) {
+      if (std::find(path_.begin(), path_.end(), next.stage) != path_.end()) {
+        circle(next.stage, stage, input);
+        continue;
+      }
+      for (const auto& labels : instances(stage, input, next)) {
+        visit(next.stage, labels);
+        result.push_back({next.stage, labels});
+      }
+    }
+    return result;
+  }
+
+  /// The labels at which one stage is read: those of its reader, unless the text selects others.
+  std::vector<AxisLabels> instances(const RecipeStage& stage, const std::string& input, const StageRead& read) {
+    std::vector<AxisLabels> result = {{}};
+    for (const auto& name : variation_.of(read.stage)) {
+      const auto selected = read.labels.find(name);
+      std::vector<std::string> labels;
+      if (selected == read.labels.end()) {
+        const auto own = stage.labels.find(name);
+        if (own != stage.labels.end()) labels.push_back(own->second);
+      } else if (selected->second == all_labels) {
+        labels = scope_.axes.find(name)->labels();
+      } else if (const auto* element = scope_.axes.find(name)->element(selected->second)) {
+        labels.push_back(element->label);
+      }
+      std::vector<AxisLabels> longer;
+      for (const auto& before : result) {
+        for (const auto& label : labels) {
+          longer.push_back(before);
+          longer.back()[name] = label;
+        }
+      }
+      result = std::move(longer);
+    }
+    result.erase(
+        std::remove_if(result.begin(), result.end(), [&](const AxisLabels& labels) { return scope_.axes.skipped(arm_, labels); }),
+        result.end());
+    if (check_selection(stage, input, read) && result.empty()) {
+      result_.broken = true;
+      scope_.diagnostics.error(input_place(stage, input),
+                               fmt::format("`{}` in stage.{}: `skip` leaves nothing of stage.{} to read in arm `{}`", input,
+                                           stage.name, read.stage, arm_));
+    }
+    return result;
+  }
+
+  bool check_selection(const RecipeStage& stage, const std::string& input, const StageRead& read) {
+    const auto& varies = variation_.of(read.stage);
+    bool good = true;
+    for (const auto& [name, label] : read.labels) {
+      if (varies.count(name) == 0) {
+        good = false;
+        const std::vector<std::string> known(varies.begin(), varies.end());
+        scope_.diagnostics.error(
+            input_place(stage, input),
+            fmt::format("`{}` in stage.{}: stage.{} does not vary along `{}`", input, stage.name, read.stage, name),
+            did_you_mean(name, known), known.empty() ? "it has no axes" : "axes: " + join(known, ", "));
+      } else if (label != all_labels && scope_.axes.find(name)->element(label) == nullptr) {
+        good = false;
+        const auto known = scope_.axes.find(name)->labels();
+        scope_.diagnostics.error(input_place(stage, input),
+                                 fmt::format("`{}` in stage.{}: axis `{}` has no label `{}`", input, stage.name, name, label),
+                                 did_you_mean(label, known), known.size() <= 8 ? "labels: " + join(known, ", ") : "");
+      }
+    }
+    result_.broken = result_.broken || !good;
+    return good;
+  }
+
+  static Place input_place(const RecipeStage& stage, const std::string& input) {
+    const Value* value = stage.text.find(input);
+    return value != nullptr ? value->place : stage.place;
+  }
+
   void circle(const std::string& name, const RecipeStage& stage, const std::string& input) {
     result_.broken = true;
     std::vector<std::string> way(std::find(path_.begin(), path_.end(), name), path_.end());
     // The same circle is met from each of its stages in other arms: one message, told from its smallest name on.
     std::rotate(way.begin(), std::min_element(way.begin(), way.end()), way.end());
     way.push_back(way.front());
-    const Value* value = stage.text.find(input);
-    scope_.diagnostics.error(value != nullptr ? value->place : stage.place,
-                             "stages read each other in a circle: " + join(way, " reads "));
+    scope_.diagnostics.error(input_place(stage, input), "stages read each other in a circle: " + join(way, " reads "));
   }
 
   /// A stage that measures a task and does not name it measures the task of the model it reads.
@@ -59,9 +150,10 @@ class Graph {
     if (!stage.task.empty() || !stage.verb->uses_task(stage.config)) return;
     bool excused = stage.verb->needs_task;  // its own `task` is missing or wrong: told already
     for (const auto& [input, read] : stage.inputs) {
-      for (const auto& name : read) {
-        const auto source = std::find_if(result_.stages.begin(), result_.stages.end(),
-                                         [&](const RecipeStage& other) { return other.name == name; });
+      for (const auto& one : read) {
+        const auto source = std::find_if(result_.stages.begin(), result_.stages.end(), [&](const RecipeStage& other) {
+          return other.name == one.stage && other.labels == one.labels;
+        });
         if (source == result_.stages.end()) continue;
         if (stage.task.empty()) stage.task = source->task;
         excused = excused || source->verb->uses_task(source->config);
@@ -91,8 +183,11 @@ class Graph {
                              fmt::format("stage.{} ({}) measures nothing: it needs {}", stage.name, stage.verb->name, text));
   }
 
+  const std::string arm_;
   const StageScope& scope_;
   ArmStages& result_;
+  Variation variation_;
+  std::set<std::pair<std::string, AxisLabels>> stages_;
   std::vector<std::string> path_;
 };
 
@@ -101,7 +196,7 @@ class Graph {
 ArmStages resolve_stages(const std::string& arm, const Place& arm_place, const StageScope& scope) {
   ArmStages result;
   const Value* stages = scope.root.find("stage");
-  Graph graph(scope, result);
+  Graph graph(arm, scope, result);
   bool measures = false;
   for (const auto* entry : stages->in_written_order()) {
     const auto& [name, member] = *entry;
@@ -109,7 +204,7 @@ ArmStages resolve_stages(const std::string& arm, const Place& arm_place, const S
     const VerbDeclaration* verb = verb_name != nullptr && verb_name->is_text() ? scope.catalog.verb(verb_name->text) : nullptr;
     if (verb == nullptr) {
       // Whether it measures is unknown: its error is told once it is read.
-      resolve_stage(name, scope);
+      resolve_stage(name, scope, {});
       result.broken = true;
       continue;
     }
@@ -120,7 +215,7 @@ ArmStages resolve_stages(const std::string& arm, const Place& arm_place, const S
       if (std::none_of(list.begin(), list.end(), [&](const Value& item) { return item.text == arm; })) continue;
     }
     measures = true;
-    graph.visit(name);
+    graph.visit_all(name, member.key);
   }
   if (!measures && !result.broken) {
     scope.diagnostics.error(arm_place,

@@ -37,6 +37,14 @@ const RecipeStage* RecipeArm::stage(const std::string& stage_name) const {
   return found == stages.end() ? nullptr : &*found;
 }
 
+std::vector<const RecipeStage*> RecipeArm::instances(const std::string& stage_name) const {
+  std::vector<const RecipeStage*> found;
+  for (const auto& one : stages) {
+    if (one.name == stage_name) found.push_back(&one);
+  }
+  return found;
+}
+
 const RecipeArm* Recipe::arm(const std::string& arm_name) const {
   const auto found = std::find_if(arms.begin(), arms.end(), [&](const RecipeArm& one) { return one.name == arm_name; });
   return found == arms.end() ? nullptr : &*found;
@@ -98,10 +106,9 @@ class RecipeReader {
 
  private:
   void check_top_level(const Value& root) {
-    static const std::vector<std::string> known = {"arm",    "claim", "corpus",  "defaults", "define",
-                                                   "limits", "model", "plugins", "recipe",   "stage"};
+    static const std::vector<std::string> known = {"arm",    "axes",  "claim",   "corpus", "defaults", "define",
+                                                   "limits", "model", "plugins", "recipe", "stage"};
     static const std::map<std::string, const char*> later = {
-        {"axes", "axes inside arms are not known in this version: write one arm for each value"},
         {"choose", "choices on validation data are not known in this version: write the value into the stage"},
         {"measure", "named measures are not known in this version: write the expression into the claim"}};
     TableContext context;
@@ -234,7 +241,8 @@ class RecipeReader {
   void read_arms_and_stages(const Defaults& defaults) {
     const auto arms = read_arms(root_, defaults, diagnostics_);
     for (const auto& arm : arms) arm_names_.push_back(arm.name);
-    std::set<std::string> reached;
+    recipe_.axes = read_axes(root_, arm_names_, diagnostics_);
+    std::set<std::string> reached, varied;
     std::map<std::string, Place> written;
     const auto note_stages = [&](const Value& root) {
       for (const auto& [name, member] : root.find("stage")->members) written.insert({name, member.key});
@@ -248,10 +256,13 @@ class RecipeReader {
       note_stages(root);
       check_stage_names(*root.find("stage"));
       expand_stage_references(root, diagnostics_);
-      const StageScope scope{catalog_, options_, diagnostics_, root, arm_names_, true};
+      const StageScope scope{catalog_, options_, diagnostics_, root, recipe_.axes, arm_names_, true};
       auto stages = resolve_stages(arm.name, arm.place, scope);
       broken_ = broken_ || stages.broken;
       reached.insert(stages.reached.begin(), stages.reached.end());
+      for (const auto& stage : stages.stages) {
+        for (const auto& [axis, label] : stage.labels) varied.insert(axis);
+      }
       resolved_arms.set(arm.name, resolved_arm(arm, stages, scope), arm.place);
       Value patch = arm.patch;
       recipe_.arms.push_back({arm.name, patch.to_json(), std::move(stages.stages), arm.place});
@@ -259,6 +270,12 @@ class RecipeReader {
     if (arms_in_order && root_.find("arm") != nullptr) resolved_.set("arm", std::move(resolved_arms));
     resolve_base(reached);
     if (broken_ || diagnostics_.any()) return;
+    for (const auto& axis : recipe_.axes.all()) {
+      if (varied.count(axis.name) == 0 && Document::own(axis.place)) {
+        diagnostics_.error(axis.place,
+                           fmt::format("axis `{}`: no stage that an arm reaches mentions `${{{}}}`", axis.name, axis.name));
+      }
+    }
     for (const auto& [name, place] : written) {
       // A child recipe may leave stages of its parent unused.
       if (reached.count(name) == 0 && Document::own(place)) {
@@ -274,9 +291,10 @@ class RecipeReader {
     if (Value* model = result.find("model")) {
       Sources quiet_sources = sources_;
       Diagnostics quiet(quiet_sources);
-      const StageScope quiet_scope{scope.catalog, scope.options, quiet, scope.root, scope.arm_names, false};
-      const Value* whole = scope.root.find("model");
-      const Value resolved = whole != nullptr ? resolve_model(*whole, {}, quiet_scope).text : Value::table();
+      const StageScope quiet_scope{scope.catalog, scope.options, quiet, scope.root, scope.axes, scope.arm_names, false};
+      Value whole = scope.root.find("model") != nullptr ? *scope.root.find("model") : Value::table();
+      substitute_first_labels(whole, scope.axes, quiet);
+      const Value resolved = resolve_model(whole, {}, quiet_scope).text;
       *model = resolved_patch(*model, &resolved);
     }
     if (Value* patch = result.find("stage")) {
@@ -298,11 +316,11 @@ class RecipeReader {
     Sources quiet_sources = sources_;
     Diagnostics quiet(quiet_sources);
     expand_stage_references(root, quiet);
-    const StageScope scope{catalog_, options_, quiet, root, arm_names_, false};
+    const StageScope scope{catalog_, options_, quiet, root, recipe_.axes, arm_names_, false};
     Value stages = Value::table();
     for (const auto& [name, member] : root.find("stage")->members) {
       const std::size_t before = quiet.size();
-      const auto stage = resolve_stage(name, scope);
+      const auto stage = resolve_stage(name, scope, recipe_.axes.first_labels());
       // What only arms complete is kept as written.
       const bool good = stage && quiet.size() == before;
       stages.set(name, good ? stage->text : root_.find("stage")->members.at(name).value, member.key);
@@ -310,8 +328,9 @@ class RecipeReader {
       for (std::size_t i = before; i < quiet.size(); ++i) diagnostics_.add(quiet.list()[i]);
     }
     resolved_.set("stage", std::move(stages));
-    if (const Value* model = root.find("model")) {
-      StageScope model_scope{catalog_, options_, diagnostics_, root, arm_names_, false};
+    if (Value* model = root.find("model")) {
+      substitute_first_labels(*model, recipe_.axes, diagnostics_);
+      StageScope model_scope{catalog_, options_, diagnostics_, root, recipe_.axes, arm_names_, false};
       Value text = resolve_model(*model, root.members.at("model").key, model_scope).text;
       if (model->is_table()) resolved_.set("model", std::move(text));
     }
@@ -341,7 +360,9 @@ class RecipeReader {
   }
 
   void finish() {
-    if (const Value* claims = root_.find("claim")) resolved_.set("claim", *claims);
+    for (const char* table : {"axes", "claim"}) {
+      if (const Value* written = root_.find(table)) resolved_.set(table, *written);
+    }
     recipe_.resolved_text = resolved_recipe_text(resolved_, nullptr);
     recipe_.resolved_origins = resolved_recipe_text(resolved_, &sources_);
     recipe_.hash = resolved_hash(resolved_);

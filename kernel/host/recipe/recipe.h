@@ -16,6 +16,7 @@
 #include "kernel/base/result.h"
 #include "kernel/host/catalog.h"
 #include "kernel/host/claims/claim.h"
+#include "kernel/host/recipe/axes.h"
 #include "kernel/host/recipe/check.h"
 #include "kernel/host/recipe/document.h"
 #include "kernel/host/recipe/value.h"
@@ -33,13 +34,20 @@ struct SeedRule {
 /// The purposes of random streams: weights at the start, order of data, dropout and gate noise, clustering.
 const std::vector<std::string>& seed_purposes();
 
-/// A stage as one arm has it.
+/// An instance of a stage that another one reads.
+struct StageRead {
+  std::string stage;
+  AxisLabels labels;
+};
+
+/// A stage as one arm has it, at one label of each axis that it varies along.
 struct RecipeStage {
   std::string name;
+  AxisLabels labels;
   const VerbDeclaration* verb = nullptr;
   nlohmann::json config;  ///< resolved parameters of the verb, nested, every default written out
   nlohmann::json model;   ///< resolved [model] when it starts fresh, else null
-  std::vector<std::pair<std::string, std::vector<std::string>>> inputs;  ///< input name, stages read
+  std::vector<std::pair<std::string, std::vector<StageRead>>> inputs;  ///< input name, stages read
   std::vector<UsedComponent> components;
   SeedRule seed;
   int threads = 1;
@@ -55,7 +63,9 @@ struct RecipeArm {
   std::vector<RecipeStage> stages;  ///< reached by its measuring stages; each before its readers
   Place place;
 
+  /// The first of its instances.
   const RecipeStage* stage(const std::string& stage_name) const;
+  std::vector<const RecipeStage*> instances(const std::string& stage_name) const;
 };
 
 struct RunLimits {
@@ -71,6 +81,7 @@ struct Recipe {
   bool needs_corpus = false;       ///< some stage of some arm reads text or a task made from it
   std::vector<std::string> tasks;  ///< that stages of some arm need
   RunLimits limits;
+  Axes axes;
   std::vector<RecipeArm> arms;   ///< as written
   std::vector<Claim> claims;     ///< as written, checked
   std::string resolved_text;     ///< every default and version written out; resolving it gives itself

@@ -72,7 +72,7 @@ TEST(Recipe, arms_extend_arms_and_unset) {
   const auto* tuned = loaded.recipe().arm("fresh")->stage("tuned");
   EXPECT_TRUE(tuned->inputs.empty());
   EXPECT_EQ(tuned->config.at("batch"), 8);
-  EXPECT_EQ(loaded.recipe().arm("fresh")->stage("language")->inputs[0].second[0], "pretrained") << "inherited";
+  EXPECT_EQ(loaded.recipe().arm("fresh")->stage("language")->inputs[0].second[0].stage, "pretrained") << "inherited";
 }
 
 TEST(Recipe, an_arm_may_write_a_stage_anew) {

@@ -117,6 +117,7 @@ class Definitions {
     if (define != nullptr) table_ = *define;
     check_names();
     for (auto& [key, member] : root_.members) {
+      table_name_ = key;
       if (key != "define") walk(member.value);
     }
     for (const auto& [key, member] : table_.members) {
@@ -128,18 +129,34 @@ class Definitions {
   }
 
  private:
+  /// `${name}` has one meaning, whatever stands in the recipe.
   void check_names() {
+    const Value nothing = Value::table();
+    const Value* axes = root_.find("axes");
+    const std::vector<std::pair<const Value*, const char*>> tables = {{&table_, "a definition"},
+                                                                      {axes != nullptr ? axes : &nothing, "an axis"}};
     const Value* stages = root_.find("stage");
-    for (const auto& [key, member] : table_.members) {
-      if (root_.find(key) != nullptr || key == "stage" || key == "model") {
-        diagnostics_.error(
-            member.key,
-            fmt::format("`{}` is also the name of a table of the recipe, so `${{{}}}` would have two meanings", key, key));
-      } else if (stages != nullptr && stages->find(key) != nullptr) {
+    for (std::size_t i = 0; i < tables.size(); ++i) {
+      for (const auto& [key, member] : tables[i].first->members) {
+        std::string other;
+        if (root_.find(key) != nullptr || key == "stage" || key == "model") {
+          other = "a table of the recipe";
+        } else if (stages != nullptr && stages->find(key) != nullptr) {
+          other = "a stage";
+        }
+        for (std::size_t j = 0; j < i && other.empty(); ++j) {
+          if (tables[j].first->find(key) != nullptr) other = tables[j].second;
+        }
+        if (other.empty()) continue;
         diagnostics_.error(member.key,
-                           fmt::format("`{}` is also the name of a stage, so `${{{}}}` would have two meanings", key, key));
+                           fmt::format("`{}` is also the name of {}, so `${{{}}}` would have two meanings", key, other, key));
       }
     }
+  }
+
+  bool is_later(const std::string& name) const {
+    const Value* axes = root_.find("axes");
+    return name == "stage" || name == "model" || (name != "skip" && axes != nullptr && axes->find(name) != nullptr);
   }
 
   void walk(Value& value) {
@@ -164,7 +181,19 @@ class Definitions {
       refuse(diagnostics_, place, fmt::format("`${{{}}}` is not a reference: write ${{name}} or ${{stage.NAME.key}}", name));
       return {};
     }
-    if (path[0] == "stage" || path[0] == "model") return {std::nullopt, true};
+    if (is_later(path[0])) {
+      const bool axis = path[0] != "stage" && path[0] != "model";
+      const bool varies = table_name_ == "stage" || table_name_ == "model" || table_name_ == "arm" || table_name_ == "defaults";
+      if (table_name_ == "axes") {
+        refuse(diagnostics_, place, fmt::format("`${{{}}}`: values of axes mention neither stages nor axes", name));
+        return {};
+      }
+      if (axis && !varies) {
+        refuse(diagnostics_, place, fmt::format("`${{{}}}` is an axis: only stages and models vary along it", name));
+        return {};
+      }
+      return {std::nullopt, true};
+    }
     const auto defined = table_.members.find(path[0]);
     if (defined == table_.members.end()) return unknown(name, path[0], place);
     used_.insert(path[0]);
@@ -207,6 +236,9 @@ class Definitions {
     }
     std::vector<std::string> names;
     for (const auto& [key, member] : table_.members) names.push_back(key);
+    if (const Value* axes = root_.find("axes")) {
+      for (const auto& [key, member] : axes->members) names.push_back(key);
+    }
     refuse(diagnostics_, place, fmt::format("`${{{}}}`: nothing named `{}` is defined", name, first), did_you_mean(first, names));
     return {};
   }
@@ -235,6 +267,7 @@ class Definitions {
   int depth_ = 0, replaced_ = 0;
   std::size_t copied_ = 0;
   bool told_ = false;
+  std::string table_name_;  ///< that is walked through
 };
 
 class StageReferences {
@@ -264,6 +297,8 @@ class StageReferences {
 
   Found resolve(const std::string& name, const Place& place) {
     const auto path = split_path(name);
+    // What else is left are axes: they come after.
+    if (!path.empty() && path[0] != "stage" && path[0] != "model") return {std::nullopt, true};
     const Value* target = written_.find_path(path);
     if (target == nullptr) {
       const Value* beside = path.size() > 1 ? written_.find_path({path.begin(), path.end() - 1}) : nullptr;
@@ -313,5 +348,25 @@ class StageReferences {
 void expand_definitions(Document& document, Diagnostics& diagnostics) { Definitions(document, diagnostics).run(); }
 
 void expand_stage_references(Value& root, Diagnostics& diagnostics) { StageReferences(root, diagnostics).run(); }
+
+void expand_axis_references(Value& value, const std::function<bool(const std::string&)>& is_known,
+                            const std::function<std::optional<Value>(const std::vector<std::string>&)>& part_of,
+                            Diagnostics& diagnostics) {
+  if (!value.is_text()) {
+    for (auto& item : value.items) expand_axis_references(item, is_known, part_of, diagnostics);
+    for (auto& [key, member] : value.members) expand_axis_references(member.value, is_known, part_of, diagnostics);
+    return;
+  }
+  if (value.text.find("${") == std::string::npos) return;
+  const std::string reference = value.reference.empty() ? value.text : value.reference;
+  const Resolver resolve = [&](const std::string& name, const Place& place) -> Found {
+    const auto path = split_path(name);
+    if (path.empty() || !is_known(path[0])) return {std::nullopt, true};
+    auto part = part_of(path);
+    if (!part) refuse(diagnostics, place, fmt::format("`${{{}}}`: an element of the axis `{}` has no such part", name, path[0]));
+    return {std::move(part), false};
+  };
+  if (expand_text(value, resolve, diagnostics)) value.reference = reference;
+}
 
 }  // namespace moiety::host

@@ -13,7 +13,8 @@ using testing::small_recipe;
 std::vector<std::string> stage_ids(const Plan& plan) {
   std::vector<std::string> ids;
   for (const auto& run : plan.runs) {
-    for (const auto& [name, id] : run.stages) ids.push_back(run.arm + "/" + std::to_string(run.seed) + " " + name + " " + id);
+    for (const auto& one : run.stages)
+      ids.push_back(run.arm + "/" + std::to_string(run.seed) + " " + instance_text(one.name, one.labels) + " " + one.id);
   }
   return ids;
 }

@@ -7,6 +7,7 @@
 
 #include "kernel/base/text.h"
 #include "kernel/host/recipe/homes.h"
+#include "kernel/host/recipe/reads.h"
 
 namespace moiety::host {
 namespace {
@@ -34,8 +35,9 @@ std::vector<ParameterDeclaration> common_parameters() {
 
 class StageReader {
  public:
-  StageReader(const std::string& name, const Member& member, const StageScope& scope)
-      : scope_(scope), diagnostics_(scope.diagnostics), table_(member.value) {
+  StageReader(const std::string& name, const Member& member, const StageScope& scope, const AxisLabels& labels)
+      : scope_(scope), diagnostics_(scope.diagnostics), labels_(labels), table_(member.value) {
+    substitute_axes(table_, scope.axes, labels, diagnostics_);
     stage_.name = name;
     stage_.place = member.key;
     context_.path = "stage." + toml_key(name);
@@ -167,25 +169,41 @@ class StageReader {
         diagnostics_.error(value->place, fmt::format("`{}` in {} is an empty list", input.name, context_.in()));
         continue;
       }
-      std::vector<std::string> read;
+      std::vector<StageRead> read;
       const std::vector<Value> single = {*value};
       for (const Value& item : list ? value->items : single) {
-        if (!item.is_text()) {
-          diagnostics_.error(item.place, fmt::format("`{}` in {} must be the name of a stage, but this is {}", input.name,
-                                                     context_.in(), type_name(item.type)));
-        } else if (item.text.find('@') != std::string::npos) {
-          diagnostics_.error(
-              item.place, fmt::format("`{}` in {}: snapshots of a stage (`stage@10%`) are not known in this version", input.name,
-                                      context_.in()));
-        } else if (stages->find(item.text) == nullptr) {
-          diagnostics_.error(item.place, fmt::format("unknown stage `{}` for `{}` in {}", item.text, input.name, context_.in()),
-                             did_you_mean(item.text, names));
-        } else {
-          read.push_back(item.text);
-        }
+        if (auto one = read_input(item, input, names)) read.push_back(std::move(*one));
       }
       if (!read.empty()) stage_.inputs.emplace_back(input.name, std::move(read));
     }
+  }
+
+  std::optional<StageRead> read_input(const Value& item, const InputDeclaration& input, const std::vector<std::string>& names) {
+    const auto tell = [&](const std::string& message, const std::string& hint = {}) {
+      diagnostics_.error(item.place, fmt::format("`{}` in {}{}", input.name, context_.in(), message), hint);
+      return std::nullopt;
+    };
+    const std::string before = item.reference.substr(0, item.reference.find('@'));
+    std::set<std::string> mentioned;
+    collect_axes(Value::of(before), scope_.axes, mentioned);
+    if (!mentioned.empty()) {
+      return tell(fmt::format(": what a stage reads is changed by arms, never by an axis (`{}`)", *mentioned.begin()),
+                  "branch(axis=label) reads one label, branch(axis=*) all of them");
+    }
+    if (!item.is_text()) return tell(fmt::format(" must be the name of a stage, but this is {}", type_name(item.type)));
+    std::string problem;
+    auto read = parse_read(item.text, problem);
+    if (!read) return tell(": " + problem);
+    if (!read->snapshot.empty()) return tell(": snapshots of a stage (`stage@10%`) are not known in this version");
+    if (scope_.root.find("stage")->find(read->stage) == nullptr) {
+      diagnostics_.error(item.place, fmt::format("unknown stage `{}` for `{}` in {}", read->stage, input.name, context_.in()),
+                         did_you_mean(read->stage, names));
+      return std::nullopt;
+    }
+    for (const auto& [axis, label] : read->selected) {
+      if (label == all_labels && !input.list) return tell(fmt::format(" names one stage, not all labels of `{}`", axis));
+    }
+    return StageRead{read->stage, std::move(read->selected)};
   }
 
   std::vector<std::int64_t> seeds_of(const std::string& key, const Value& value) {
@@ -250,7 +268,7 @@ class StageReader {
     if (!stage_.inputs.empty() || stage_.verb->leaves != "model") {
       if (written) {
         diagnostics_.error(own->second.key, fmt::format("`model` in {} describes a fresh model, but this stage reads `{}`",
-                                                        context_.in(), stage_.inputs.front().second.front()));
+                                                        context_.in(), stage_.inputs.front().second.front().stage));
       }
       return;
     }
@@ -267,12 +285,14 @@ class StageReader {
     }
     Value model = found != scope_.root.members.end() ? found->second.value : Value::table();
     if (written) merge(model, own->second.value);
+    substitute_axes(model, scope_.axes, labels_, diagnostics_);
     stage_.model = resolve_model(model, found != scope_.root.members.end() ? found->second.key : own->second.key, scope_).config;
   }
 
   const StageScope& scope_;
   Diagnostics& diagnostics_;
-  const Value& table_;
+  const AxisLabels& labels_;
+  Value table_;
   RecipeStage stage_;
   TableContext context_;
 };
@@ -312,11 +332,11 @@ CheckedTable resolve_model(const Value& model, const Place& place, const StageSc
   return Checker(scope.catalog, scope.diagnostics).check(model, scope.catalog.model, context);
 }
 
-std::optional<RecipeStage> resolve_stage(const std::string& name, const StageScope& scope) {
+std::optional<RecipeStage> resolve_stage(const std::string& name, const StageScope& scope, const AxisLabels& labels) {
   const Value* stages = scope.root.find("stage");
   const auto found = stages->members.find(name);
   if (found == stages->members.end()) return std::nullopt;
-  return StageReader(name, found->second, scope).read();
+  return StageReader(name, found->second, scope, labels).read();
 }
 
 }  // namespace moiety::host

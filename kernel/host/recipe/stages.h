@@ -16,16 +16,17 @@ struct StageScope {
   const Catalog& catalog;
   const LoadOptions& options;
   Diagnostics& diagnostics;
-  const Value& root;  ///< the recipe after the arm's patch, references replaced
+  const Value& root;  ///< the recipe after the arm's patch, references replaced except those to axes
+  const Axes& axes;
   std::vector<std::string> arm_names;
   bool complete = true;  ///< whether a missing required key is an error
 };
 
-/// One stage, its inputs named but not followed. Nothing when even its verb is unclear.
-std::optional<RecipeStage> resolve_stage(const std::string& name, const StageScope& scope);
+/// One stage at these labels, its inputs named but not followed. Nothing when even its verb is unclear.
+std::optional<RecipeStage> resolve_stage(const std::string& name, const StageScope& scope, const AxisLabels& labels);
 
 struct ArmStages {
-  std::vector<RecipeStage> stages;  ///< reached, each before its readers
+  std::vector<RecipeStage> stages;  ///< instances reached, each before its readers
   std::set<std::string> reached;
   bool broken = false;  ///< an error hides part of the graph
 };

@@ -77,8 +77,8 @@ std::string whose(const Plan& plan, const PlannedStage& stage) {
   }
   std::set<int> seeds;
   for (const auto& run : plan.runs) {
-    for (const auto& [stage_name, id] : run.stages) {
-      if (id == stage.id) seeds.insert(run.seed);
+    for (const auto& one : run.stages) {
+      if (one.id == stage.id) seeds.insert(run.seed);
     }
   }
   if (!text.empty()) text += ", ";

@@ -101,7 +101,7 @@ Status Recorder::find_study(std::vector<registry::RunRow>* runs) {
   // The hash is made of hexadecimal digits: nothing in it can leave the quotes.
   const auto text = registry::sql_text(registry_,
                                        "SELECT study.id AS study, run.id AS run, run.arm AS arm, run.seed AS seed, "
-                                       "run_stage.name AS name, stage.id AS stage FROM run "
+                                       "run_stage.title AS name, stage.id AS stage FROM run "
                                        "JOIN study ON study.key = run.study JOIN run_stage ON run_stage.run = run.number JOIN "
                                        "stage ON stage.key = run_stage.stage "
                                        "WHERE study.key = (SELECT max(key) FROM study WHERE recipe = '" +
@@ -122,7 +122,11 @@ Status Recorder::find_study(std::vector<registry::RunRow>* runs) {
     const auto found = known.find({run.arm, run.seed});
     // A run that is not there yet was not written before the process died: it is added now.
     if (found == known.end()) continue;
-    if (found->second.second != run.stages) return {};
+    const auto same = [](const auto& row, const registry::RunStageRow& stage) {
+      return row.first == instance_text(stage.name, stage.labels) && row.second == stage.stage_id;
+    };
+    const auto& rows_of_run = found->second.second;
+    if (!std::equal(rows_of_run.begin(), rows_of_run.end(), run.stages.begin(), run.stages.end(), same)) return {};
   }
   for (auto& run : *runs) {
     if (const auto found = known.find({run.arm, run.seed}); found != known.end()) run.id = found->second.first;
@@ -136,7 +140,11 @@ Status Recorder::begin(const std::vector<registry::ClaimRow>& claims, const Prov
   if (auto status = registry_.reap_dead_attempts(); !status) return status;
   if (auto status = registry_.declare_metrics(declared_metrics(plan_)); !status) return status;
   std::vector<registry::RunRow> runs;
-  for (const auto& run : plan_.runs) runs.push_back({new_ulid(), run.arm, run.seed, run.stages, run.group});
+  for (const auto& run : plan_.runs) {
+    std::vector<registry::RunStageRow> stages;
+    for (const auto& one : run.stages) stages.push_back({one.name, one.id, one.labels});
+    runs.push_back({new_ulid(), run.arm, run.seed, std::move(stages), run.group});
+  }
   if (auto status = find_study(&runs); !status) return status;
   if (study_.empty()) study_ = new_ulid();
 

@@ -97,7 +97,7 @@ std::vector<std::string> runs_of(const Plan& plan, const std::vector<LostStage>&
   std::vector<std::string> names;
   for (const auto& run : plan.runs) {
     const bool hit = std::any_of(run.stages.begin(), run.stages.end(), [&](const auto& entry) {
-      return std::any_of(lost.begin(), lost.end(), [&](const auto& one) { return one.stage->id == entry.second; });
+      return std::any_of(lost.begin(), lost.end(), [&](const auto& one) { return one.stage->id == entry.id; });
     });
     if (hit) names.push_back(printable(run.arm) + " seed " + std::to_string(run.seed));
   }
@@ -140,8 +140,8 @@ std::string report(const RunRequest& request, const Recorder& recorder, registry
   }
   for (const auto* list : {&summary.failed, &summary.diverged}) {
     for (const auto& lost : *list)
-      text += printable(name(lost.end.state) + std::string(": ") + lost.stage->name + " (" + whose(plan, *lost.stage) +
-                        "): " + lost.end.error) +
+      text += printable(name(lost.end.state) + std::string(": ") + instance_text(lost.stage->name, lost.stage->labels) + " (" +
+                        whose(plan, *lost.stage) + "): " + lost.end.error) +
               "\n" + (lost.log.empty() ? "" : "  log: " + lost.log + "\n");
   }
   text += fmt::format("{} in {}: {} run, {} found in the store{}\n", count(summary.total, "stage"), duration(seconds),

@@ -48,7 +48,7 @@ Supervisor::Supervisor(const JobContext& context, Recorder& recorder, Display& d
 }
 
 std::string Supervisor::label(const PlannedStage& stage) const {
-  return printable(stage.name + " (" + whose(context_.plan, stage) + ")");
+  return printable(instance_text(stage.name, stage.labels) + " (" + whose(context_.plan, stage) + ")");
 }
 
 RunSummary Supervisor::run() {
