@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,39 @@ std::string text(at::IntArrayRef sizes) { return fmt::format("[{}]", fmt::join(s
 bool finite(const at::Tensor& tensor) { return at::isfinite(tensor.detach()).all().item<bool>(); }
 
 bool is_float(const at::Tensor& tensor) { return at::isFloatingType(tensor.scalar_type()); }
+
+}  // namespace
+
+namespace {
+
+/// x [rows, d] → [B, L, d] with a mask [B, L], undefined when all sequences are equally long.
+void give_sequences(const at::Tensor& x, const Spans& spans, RouterInput& input) {
+  const std::int64_t length = spans.common_length(), d = x.size(1);
+  if (length > 0) {
+    input.hidden = x.view({spans.count(), length, d});
+    return;
+  }
+  std::int64_t longest = 0;
+  for (std::int64_t i = 0; i < spans.count(); ++i) longest = std::max(longest, spans.length(i));
+  at::Tensor places = at::empty({spans.rows()}, at::kLong), mask = at::zeros({spans.count(), longest}, at::kBool);
+  auto* place = places.data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < spans.count(); ++i)
+    for (std::int64_t r = 0; r < spans.length(i); ++r) {
+      place[spans.begin(i) + r] = i * longest + r;
+      mask.data_ptr<bool>()[i * longest + r] = true;
+    }
+  input.hidden = at::zeros({spans.count() * longest, d}, x.options()).index_copy(0, places, x).view({spans.count(), longest, d});
+  input.mask = mask;
+}
+
+/// A row of each sequence → a row of each of its tokens.
+at::Tensor of_tokens(const at::Tensor& of_sequences, const Spans& spans) {
+  if (!of_sequences.defined()) return of_sequences;
+  at::Tensor sequence = at::empty({spans.rows()}, at::kLong);
+  for (std::int64_t i = 0; i < spans.count(); ++i)
+    std::fill_n(sequence.data_ptr<std::int64_t>() + spans.begin(i), spans.length(i), i);
+  return of_sequences.index_select(0, sequence);
+}
 
 }  // namespace
 
@@ -105,6 +139,7 @@ void ExpertSite::bind(ParameterStore& store, const std::string& prefix) {
       if (shape->second == one) return;
     refuse(fmt::format("`{}` is {}, not {}", role, text(shape->second), text(allowed.front())));
   };
+  neurons_ = s;
   expect("in", {{n, s, d}});
   expect("out", {{n, d, s}});
   expect("in_bias", {{n, s}});
@@ -120,13 +155,24 @@ void ExpertSite::bind(ParameterStore& store, const std::string& prefix) {
 at::Tensor ExpertSite::forward(const at::Tensor& x, const Spans& spans, ForwardContext& context) const {
   const std::int64_t rows = x.size(0), n = site_.experts, d = site_.width;
   RouterInput input;
-  const std::int64_t length = spans.common_length();
-  input.hidden = length > 0 ? x.view({spans.count(), length, d}) : x.unsqueeze(0);
+  const bool sequences = by_sequence();
+  if (sequences || spans.common_length() > 0)
+    give_sequences(x, spans, input);
+  else
+    input.hidden = x.unsqueeze(0);
   input.training = context.training;
   input.step = context.step;
   input.random = context.random.fork("router").fork(static_cast<std::uint64_t>(site_.layer));
-  const Routing routing = call("route", router_, [&] { return router_.as<Router>().route(input); });
-  const at::Tensor gate = gate_of(routing, rows, n, x, router_.name);
+  Routing routing = call("route", router_, [&] { return router_.as<Router>().route(input); });
+  at::Tensor gate = gate_of(routing, sequences ? spans.count() : rows, n, x, router_.name);
+  if (context.training && routing.observed.defined()) {
+    observed_.push_back(routing.observed.detach());
+    if (routing.experts.defined()) chosen_.push_back(routing.experts);
+  }
+  if (sequences) {
+    gate = of_tokens(gate, spans);
+    routing.experts = of_tokens(routing.experts, spans);
+  }
   for (const auto& [name, value] : routing.losses) {
     const auto weight = router_.loss_weights.find(std::string(name));
     if (weight == router_.loss_weights.end())
@@ -156,13 +202,19 @@ at::Tensor ExpertSite::forward(const at::Tensor& x, const Spans& spans, ForwardC
   return gate.defined() ? y + gate.matmul(out_bias) : y + out_bias.sum(0);
 }
 
-void ExpertSite::prepare(const Random& random) {
-  call("prepare", router_, [&] { router_.as<Router>().prepare(random); });
+void ExpertSite::prepare(const Activations* activations, const Random& random) {
+  call("prepare", router_, [&] { router_.as<Router>().prepare(activations, random); });
 }
 
 void ExpertSite::after_step(std::int64_t step) {
   const at::NoGradGuard no_gradient;
-  call("after_step", router_, [&] { router_.as<Router>().after_step(step); });
+  Observed seen;
+  seen.step = step;
+  if (!chosen_.empty()) seen.experts = at::cat(chosen_);
+  if (!observed_.empty()) seen.observed = at::cat(observed_);
+  chosen_.clear();
+  observed_.clear();
+  call("after_step", router_, [&] { router_.as<Router>().after_step(seen); });
 }
 
 void ExpertSite::state(Archive& archive) {
@@ -175,6 +227,10 @@ bool ExpertSite::has_losses() const {
   for (const auto& [name, weight] : router_.loss_weights)
     if (weight != 0) return true;
   return false;
+}
+
+bool ExpertSite::by_sequence() const {
+  return call("rows", router_, [&] { return router_.as<Router>().rows(); }) == Rows::sequence;
 }
 
 RouterCost ExpertSite::cost() const {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kernel/engine/layers/forward_context.h"
 #include "kernel/engine/layers/parameters.h"
@@ -32,21 +33,26 @@ class ExpertSite {
   /// x [rows, d] → [rows, d]. `spans` says which rows are one sequence; losses of the router go into the context, weighted.
   at::Tensor forward(const at::Tensor& x, const Spans& spans, ForwardContext& context) const;
 
-  void prepare(const Random& random);  ///< the router of a new site
+  void prepare(const Activations* activations, const Random& random);  ///< the router of a new site
+  /// Hands the router what it observed in the training passes since the last step.
   void after_step(std::int64_t step);
   void state(Archive& archive);  ///< of both components and their parts
   bool has_losses() const;       ///< the router adds to what is trained on
+  bool by_sequence() const;      ///< the router must see whole sequences
   RouterCost cost() const;
 
   const Site& site() const { return site_; }
+  std::int64_t neurons() const { return neurons_; }  ///< of one expert; after bind()
   const Instance& constructor() const { return constructor_; }
   const Instance& router() const { return router_; }
 
  private:
   class RoleBank;
   Site site_;
+  std::int64_t neurons_ = 0;
   std::shared_ptr<RoleBank> bank_;  // before the router, which reads it as long as it lives
   Instance constructor_, router_;
+  mutable std::vector<at::Tensor> chosen_, observed_;  // of the training passes since the last step, in their order
 };
 
 }  // namespace moiety::engine

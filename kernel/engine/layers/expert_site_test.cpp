@@ -18,7 +18,8 @@ constexpr std::int64_t rows = 9, n = 4, s = 5, d = 6;
 
 struct Bench {
   explicit Bench(FakeRouter::Route route, bool biases = true, bool own_out_bias = false, at::ScalarType type = at::kDouble)
-      : store(type) {
+      : Bench(FakeRouter{std::move(route)}, biases, own_out_bias, type) {}
+  Bench(FakeRouter router, bool biases, bool own_out_bias, at::ScalarType type) : store(type) {
     Site site;
     site.layers = 1;
     site.width = d;
@@ -26,7 +27,7 @@ struct Bench {
     site.experts = n;
     expert_site = std::make_unique<ExpertSite>(
         site, testing::instance<FakeConstructor>("expert_constructor", FakeConstructor{s, biases, own_out_bias}),
-        testing::instance<FakeRouter>("router", FakeRouter{std::move(route)}));
+        testing::instance<FakeRouter>("router", std::move(router)));
     expert_site->bind(store, "");
     store.allocate();
     store.initialise(Random(5));
@@ -131,6 +132,45 @@ TEST(ExpertSite, an_expert_nobody_runs_gets_exactly_no_gradient) {
       for (std::int64_t expert = 0; expert < n; ++expert)
         EXPECT_EQ(gradient[expert].abs().max().item<double>() != 0, expert == 1) << role << " " << expert;
     }
+  }
+}
+
+TEST(ExpertSite, a_sequence_router_sees_padded_sequences_and_its_rows_count_for_all_their_tokens) {
+  // Sequences of 2, 4 and 3 tokens; sequence i runs expert i with weight 0.5 · (i + 1).
+  const std::vector<std::int64_t> lengths{2, 4, 3};
+  for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
+    std::vector<Observed> handed;
+    FakeRouter told([&](const RouterInput& in) {
+      EXPECT_EQ(in.hidden.sizes().vec(), (std::vector<std::int64_t>{3, 4, d}));
+      EXPECT_TRUE(at::equal(in.mask.sum(1), at::tensor({2, 4, 3}, at::kLong)));
+      EXPECT_EQ(in.hidden[0].narrow(0, 2, 2).abs().sum().item<double>(), 0);
+      Routing r;
+      r.experts = at::arange(3, at::kLong).unsqueeze(1);
+      r.weights = (at::arange(3, at::kDouble).unsqueeze(1) + 1).to(type) * 0.5;
+      r.observed = in.hidden.sum(1);
+      return r;
+    });
+    told.rows = Rows::sequence;
+    told.after_step = [&](const Observed& seen) { handed.push_back(seen); };
+    Bench bench(std::move(told), true, true, type);
+    bench.spans = Spans();
+    for (const std::int64_t length : lengths) bench.spans.add(length);
+    const at::Tensor x = normal({rows, d}, 4, type), y = bench.run(x);
+    Routing by_token;
+    by_token.experts = at::tensor({0, 0, 1, 1, 1, 1, 2, 2, 2}, at::kLong).unsqueeze(1);
+    by_token.weights = (by_token.experts.to(type) + 1) * 0.5;
+    EXPECT_LT((y - bench.loop(x, by_token)).abs().max().item<double>(), type == at::kDouble ? 1e-13 : 1e-5);
+    EXPECT_TRUE(bench.expert_site->by_sequence());
+
+    bench.run(x + 1);  // a second micro-batch
+    bench.expert_site->after_step(7);
+    bench.expert_site->after_step(8);
+    ASSERT_EQ(handed.size(), 2U);
+    EXPECT_EQ(handed[0].step, 7);
+    EXPECT_TRUE(at::equal(handed[0].experts.flatten(), at::tensor({0, 1, 2, 0, 1, 2}, at::kLong)));
+    EXPECT_LT((handed[0].observed[1] - x.narrow(0, 2, 4).sum(0)).abs().max().item<double>(), 1e-5);
+    EXPECT_LT((handed[0].observed[4] - x.narrow(0, 2, 4).sum(0) - 4).abs().max().item<double>(), 1e-5);
+    EXPECT_FALSE(handed[1].observed.defined()) << "handed over once";
   }
 }
 

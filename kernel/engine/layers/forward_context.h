@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "moiety/random.h"
@@ -17,6 +18,8 @@ struct ForwardContext {
   Random random{0};  ///< the stream of this step and micro-batch; every place forks its own
   double dropout = 0;
   std::vector<at::Tensor> losses;  ///< weighted auxiliary losses met on the way, 0-d
+  /// Told what enters each feed-forward: layer, [rows, width]. Empty: nobody listens.
+  std::function<void(std::int64_t layer, const at::Tensor& input)> watch;
 };
 
 }  // namespace moiety::engine

@@ -16,7 +16,7 @@ PlannedModel dense_facts(const Architecture& a) {
   facts.architecture = a;
   const auto layers = static_cast<std::size_t>(a.layers);
   facts.experts.assign(layers, 0);
-  facts.experts_per_row.assign(layers, 0);
+  facts.neurons.assign(layers, static_cast<double>(a.inner));
   facts.routing_multiply_adds.assign(layers, 0);
   const auto d = static_cast<double>(a.width), f = static_cast<double>(a.inner);
   const double layer = 4 * d * d + 4 * d + 2 * d * f + f + d + 4 * d;
@@ -35,7 +35,7 @@ PlannedModel facts_of(const Gpt& model) {
     const auto layer = static_cast<std::size_t>(site->site().layer);
     const RouterCost cost = site->cost();
     facts.experts[layer] = site->site().experts;
-    facts.experts_per_row[layer] = cost.experts_per_row;
+    facts.neurons[layer] = cost.experts_per_row * static_cast<double>(site->neurons());
     facts.routing_multiply_adds[layer] = cost.multiply_adds;
     const double idle = 1 - cost.experts_per_row / static_cast<double>(site->site().experts);
     const std::string prefix = model.site_prefix(site->site().layer);
@@ -58,12 +58,10 @@ double training_memory(const PlannedModel& model, double rows) {
 
 double forward_flops(const PlannedModel& model, const Work& work) {
   const Architecture& a = model.architecture;
-  const auto d = static_cast<double>(a.width), f = static_cast<double>(a.inner);
+  const auto d = static_cast<double>(a.width);
   double per_token = 0;
-  for (std::size_t i = 0; i < model.experts.size(); ++i) {
-    const double share = model.experts[i] > 0 ? model.experts_per_row[i] / static_cast<double>(model.experts[i]) : 1;
-    per_token += 4 * d * d + 2 * d * f * share + model.routing_multiply_adds[i];
-  }
+  for (std::size_t i = 0; i < model.experts.size(); ++i)
+    per_token += 4 * d * d + 2 * d * model.neurons[i] + model.routing_multiply_adds[i];
   const double attention = 2 * d * work.pairs * static_cast<double>(a.layers);
   const double read_out =
       d * (static_cast<double>(a.vocabulary) * work.language_read_outs + static_cast<double>(a.classes) * work.class_read_outs);

@@ -18,8 +18,8 @@ namespace moiety::engine {
 /// A model as far as its costs go: one that exists, or one that the dry pass knows of.
 struct PlannedModel {
   Architecture architecture;
-  std::vector<std::int64_t> experts;    ///< by layer; 0: dense
-  std::vector<double> experts_per_row;  ///< by layer
+  std::vector<std::int64_t> experts;  ///< by layer; 0: dense, −1: found when the stage runs
+  std::vector<double> neurons;        ///< of the feed-forward that a row runs, by layer
   std::vector<double> routing_multiply_adds;
   double total = 0, active = 0;  ///< parameters
 };

@@ -114,6 +114,7 @@ at::Tensor Gpt::attend_last(const at::Tensor& x, const Layer& layer, std::int64_
 at::Tensor Gpt::think(const at::Tensor& x, const Layer& layer, std::int64_t index, const Spans& spans,
                       ForwardContext& context) const {
   const at::Tensor normal = normalise(x, layer.feed_forward_norm);
+  if (context.watch) context.watch(index, normal);
   const auto& site = sites_[static_cast<std::size_t>(index)];
   const at::Tensor y = site ? site->forward(normal, spans, context)
                             : feed_forward(normal, {*layer.in, *layer.in_bias, *layer.out, *layer.out_bias}, at::Tensor());
@@ -133,7 +134,8 @@ at::Tensor Gpt::hidden(const Batch& batch, ForwardContext& context) const {
 at::Tensor Gpt::last_hidden(const Batch& batch, ForwardContext& context) const {
   const at::Tensor last = last_rows(batch.spans);
   const auto& last_site = sites_.back();
-  if (context.training && last_site && last_site->has_losses()) return hidden(batch, context).index_select(0, last);
+  const bool needs_all_rows = last_site && (last_site->by_sequence() || (context.training && last_site->has_losses()));
+  if (needs_all_rows) return hidden(batch, context).index_select(0, last);
   at::Tensor x = embed(batch, context);
   const std::int64_t final_layer = architecture_.layers - 1;
   for (std::int64_t i = 0; i < final_layer; ++i) {

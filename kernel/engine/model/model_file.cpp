@@ -75,6 +75,7 @@ nlohmann::json describe_sites(const Gpt& model) {
     list.push_back({{"layer", site->site().layer},
                     {"place", "feed_forward"},
                     {"experts", site->site().experts},
+                    {"neurons", site->neurons()},
                     {"constructor", component(site->constructor())},
                     {"router", component(site->router())}});
   }

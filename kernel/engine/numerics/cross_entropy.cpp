@@ -19,7 +19,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-constexpr std::int64_t largest_block = 256;  // every product packs the table again: fewer rows cost more than logits that leave the cache
+constexpr std::int64_t largest_block =
+    256;  // every product packs the table again: fewer rows cost more than logits that leave the cache
 
 /// Turns a row of logits into scaled probabilities when `scale` is not 0; gives the row's loss.
 MOIETY_CLONES float softmax_row(float* logits, std::int64_t size, std::int64_t target, float scale) {

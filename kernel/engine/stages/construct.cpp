@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <set>
 
+#include "kernel/engine/data/corpus.h"
 #include "kernel/engine/stages/options.h"
+#include "kernel/engine/stages/recording.h"
 #include "kernel/engine/stages/stage_model.h"
 #include "kernel/engine/stages/verbs.h"
 
@@ -16,13 +18,22 @@ struct ConstructOptions {
   Layers layers;
   std::shared_ptr<ExpertConstructor> experts;
   std::shared_ptr<Router> router;
+  std::int64_t windows, dimensions;
 };
 
 constexpr Parameter parameters[] = {
     param<&ConstructOptions::layers>("feed_forward.layers", "all",
                                      "which layers get experts: all, last 2, every 2, or numbers from 0"),
     required<&ConstructOptions::experts>("feed_forward.experts", "how the experts are made"),
-    required<&ConstructOptions::router>("feed_forward.router", "which experts a row runs")};
+    required<&ConstructOptions::router>("feed_forward.router", "which experts a row runs"),
+    param<&ConstructOptions::windows>("calibrate.windows", 1024,
+                                      "training windows that components look at before they start, if they ask for it")
+        .range(1, 1000000)
+        .in("windows"),
+    param<&ConstructOptions::dimensions>("calibrate.dimensions", 64,
+                                         "to which points made of them are projected; 0: they are not")
+        .at_least(0)
+        .in("numbers")};
 
 constexpr Output results[] = {metric("experts", "experts", 0, "of each site"),
                               metric("total_parameters", "parameters", 0, "of the model"),
@@ -63,10 +74,19 @@ Site site_of(const Architecture& a, std::int64_t layer) {
   return site;
 }
 
-/// A site's own two components. The number of experts is asked for, and both are asked whether they agree to it.
+/// A site's own two components. The number of experts is asked for, and both are asked whether they agree to it; it stays 0 where
+/// the router finds it.
 struct Made {
   Site site;
   Instance constructor, router;
+
+  bool needs_activations() const {
+    return call("needs", constructor, [&] { return constructor.component->needs().activations; }) ||
+           call("needs", router, [&] { return router.component->needs().activations; });
+  }
+  bool router_finds_experts() const {
+    return call("finds_experts", router, [&] { return router.as<Router>().finds_experts(); });
+  }
 };
 std::optional<Made> make(const ComponentSet& components, const nlohmann::json& config, Site site, ConfigProblems& problems) {
   const auto& table = config.at("feed_forward");
@@ -76,18 +96,24 @@ std::optional<Made> make(const ComponentSet& components, const nlohmann::json& c
   Facts facts;
   facts.site = &site;
   facts.sources = 1;
+  Made made{site, std::move(*constructor), std::move(*router)};
+  facts.router_finds_experts = made.router_finds_experts();
   const std::size_t before = problems.size();
-  check_all(*constructor, facts, "feed_forward.experts", problems);
+  facts.site = &made.site;
+  check_all(made.constructor, facts, "feed_forward.experts", problems);
   if (problems.size() != before) return std::nullopt;
-  site.experts = call("count", *constructor, [&] { return constructor->as<ExpertConstructor>().count(facts); });
-  if (site.experts < 1) {
-    problems.push_back({"feed_forward.experts", fmt::format("{} gives {} experts", constructor->name, site.experts)});
-    return std::nullopt;
-  }
-  check_all(*constructor, facts, "feed_forward.experts", problems);
-  check_all(*router, facts, "feed_forward.router", problems);
+  made.site.experts = call("count", made.constructor, [&] { return made.constructor.as<ExpertConstructor>().count(facts); });
+  if (facts.router_finds_experts && made.site.experts != 0)
+    problems.push_back({"feed_forward.experts", fmt::format("gives {} experts, but {} finds their number itself: leave it out",
+                                                            made.site.experts, made.router.name)});
+  else if (!facts.router_finds_experts && made.site.experts < 1)
+    problems.push_back({"feed_forward.experts", fmt::format("how many? {} does not find their number", made.router.name)});
   if (problems.size() != before) return std::nullopt;
-  return Made{site, std::move(*constructor), std::move(*router)};
+  facts.experts = made.site.experts;
+  check_all(made.constructor, facts, "feed_forward.experts", problems);
+  check_all(made.router, facts, "feed_forward.router", problems);
+  if (problems.size() != before) return std::nullopt;
+  return made;
 }
 
 constexpr const char* roles[] = {"in", "in_bias", "out", "out_bias"};
@@ -122,6 +148,30 @@ void fill(Gpt& model, const ExpertSite& site, const TensorMap& values) {
   }
 }
 
+/// What enters the feed-forwards of the model as it is.
+Result<Recording> record(StageContext& context, const ModelFile& file, const std::vector<std::int64_t>& layers,
+                         const ConstructOptions& options, Cost& cost) {
+  auto corpus = TrainingCorpus::open(context.job.corpus);
+  if (!corpus) return pass(corpus);
+  if (corpus->facts().vocabulary != file.architecture.vocabulary)
+    return fail(ErrorKind::failed, fmt::format("the model reads {} tokens, the corpus has {}", file.architecture.vocabulary,
+                                               corpus->facts().vocabulary));
+  auto sites = make_sites(file.manifest, file.architecture, context.components, file.state);
+  if (!sites) return pass(sites);
+  Gpt model(file.architecture, std::move(*sites));
+  if (auto status = load_tensors(model, file.tensors); !status) return pass(status);
+  Recording recording(model, corpus->streams(TrainingSplit::train), layers, options.windows, options.dimensions,
+                      [&](std::int64_t done, std::int64_t all) {
+                        context.protocol.progress("windows", static_cast<double>(done), static_cast<double>(all), 0, "calibrate");
+                        return context.stop.load() == 0;
+                      });
+  Work work;
+  work.add_sequences(static_cast<double>(recording.windows()), static_cast<double>(file.architecture.context));
+  cost.tokens = work.tokens;
+  cost.flops = forward_flops(facts_of(model), work);
+  return recording;
+}
+
 Result<StageOutcome> run(StageContext& context) {
   const Job& job = context.job;
   auto read = stage_options<ConstructOptions>(parameters, job, context.components);
@@ -140,18 +190,45 @@ Result<StageOutcome> run(StageContext& context) {
   const Random init = Random(static_cast<std::uint64_t>(job.seeds.init)).fork("init");
   StageOutcome outcome;
   std::map<std::int64_t, Sources> sources;
-  double done = 0;
+  std::map<std::int64_t, Made> parts;
+  bool looks = false;
   for (const std::int64_t layer : layers) {
-    auto& place = (*sites)[static_cast<std::size_t>(layer)];
-    if (place) return fail(ErrorKind::failed, fmt::format("layer {} of the model has experts already", layer));
+    if ((*sites)[static_cast<std::size_t>(layer)])
+      return fail(ErrorKind::failed, fmt::format("layer {} of the model has experts already", layer));
     auto made = make(context.components, job.config, site_of(architecture, layer), read.problems);
     if (auto status = read.status(); !made || !status)
       return status ? fail(ErrorKind::failed, "a component cannot be made") : tl::unexpected<Error>(status.error());
+    looks = looks || made->needs_activations();
+    parts.emplace(layer, std::move(*made));
+  }
+  std::optional<Recording> recording;
+  if (looks) {
+    auto recorded = record(context, *file, layers, read.values, outcome.cost);
+    if (!recorded) return pass(recorded);
+    recording = std::move(*recorded);
+    if (!recording->complete()) {
+      outcome.ending = Ending::interrupted;
+      return outcome;
+    }
+  }
+  double done = 0;
+  for (const std::int64_t layer : layers) {
+    Made& made = parts.at(layer);
+    const Random stream = cluster.fork(static_cast<std::uint64_t>(layer));
+    if (made.router_finds_experts()) {
+      if (!recording) throw ComponentFailure(made.router.name, "needs", "finds experts, but asks for no activations");
+      made.site.experts = call("find_experts", made.router, [&] {
+        return made.router.as<Router>().find_experts(made.site, recording->of(layer), stream.fork("experts"));
+      });
+      if (made.site.experts < 1) throw ComponentFailure(made.router.name, "find_experts", "found none");
+    }
     sources[layer] = dense_tensors(*file, fmt::format("layer{}.feed_forward.", layer));
-    call("plan", made->constructor, [&] {
-      made->constructor.as<ExpertConstructor>().plan(sources[layer], made->site, cluster.fork(static_cast<std::uint64_t>(layer)));
+    const bool asked = call("needs", made.constructor, [&] { return made.constructor.component->needs().activations; });
+    call("plan", made.constructor, [&] {
+      made.constructor.as<ExpertConstructor>().plan(sources[layer], made.site, asked ? &recording->of(layer) : nullptr, stream);
     });
-    place = std::make_unique<ExpertSite>(made->site, std::move(made->constructor), std::move(made->router));
+    (*sites)[static_cast<std::size_t>(layer)] =
+        std::make_unique<ExpertSite>(made.site, std::move(made.constructor), std::move(made.router));
     context.protocol.progress("sites", ++done, static_cast<double>(layers.size()) + 1, 0, "construct");
     if (context.stop.load() != 0) {
       outcome.ending = Ending::interrupted;
@@ -178,10 +255,13 @@ Result<StageOutcome> run(StageContext& context) {
   if (auto status = load_tensors(model, kept); !status) return pass(status);
   for (const std::int64_t layer : layers) {
     const at::NoGradGuard no_gradient;
-    model.sites()[static_cast<std::size_t>(layer)]->prepare(init.fork("prepare").fork(static_cast<std::uint64_t>(layer)));
+    ExpertSite& site = *model.sites()[static_cast<std::size_t>(layer)];
+    const bool asked = call("needs", site.router(), [&] { return site.router().component->needs().activations; });
+    site.prepare(asked ? &recording->of(layer) : nullptr, init.fork("prepare").fork(static_cast<std::uint64_t>(layer)));
   }
   const PlannedModel facts = facts_of(model);
-  outcome.cost = {0, 0, facts.total, facts.active, 0};
+  outcome.cost.total_parameters = facts.total;
+  outcome.cost.active_parameters = facts.active;
   outcome.results = {{"experts", model.sites()[static_cast<std::size_t>(layers.front())]->site().experts},
                      {"total_parameters", facts.total},
                      {"active_parameters", facts.active}};
@@ -199,21 +279,25 @@ CheckResult check(const CheckContext& context) {
   if (!model) return result;
   for (const std::int64_t layer : layers_of(read.values.layers, model->architecture.layers, result.problems)) {
     const auto i = static_cast<std::size_t>(layer);
-    if (model->experts[i] > 0) {
+    if (model->experts[i] != 0) {
       result.problems.push_back({"feed_forward.layers", fmt::format("layer {} of the model has experts already", layer)});
       return result;
     }
     auto made = make(context.components, context.job.config, site_of(model->architecture, layer), result.problems);
     if (!made) return result;
+    const RouterCost cost = call("cost", made->router, [&] { return made->router.as<Router>().cost(made->site); });
+    model->experts[i] = made->site.experts > 0 ? made->site.experts : -1;
+    model->routing_multiply_adds[i] = cost.multiply_adds;
+    // As many experts as are found: a row costs what it costs with one, what they add to the size is known after the stage.
+    Site site = made->site;
+    const bool found_later = site.experts == 0;
+    if (found_later) site.experts = 1;
     // Sizes are told by declaring into a store that makes no tensors.
     ParameterStore store;
-    const RouterCost cost = call("cost", made->router, [&] { return made->router.as<Router>().cost(made->site); });
-    model->experts[i] = made->site.experts;
-    model->experts_per_row[i] = cost.experts_per_row;
-    model->routing_multiply_adds[i] = cost.multiply_adds;
-    const Site site = made->site;
     ExpertSite counted(site, std::move(made->constructor), std::move(made->router));
+    if (found_later) continue;
     counted.bind(store, "");
+    model->neurons[i] = cost.experts_per_row * static_cast<double>(counted.neurons());
     const auto d = static_cast<double>(site.width), f = static_cast<double>(site.inner);
     const double dense = 2 * d * f + f + d, total = static_cast<double>(store.total());
     double idle = 0;
@@ -235,7 +319,7 @@ Verb construct_verb() {
           false,
           "model",
           {{"from", "model", true}},
-          false,
+          true,
           false,
           {"init", "cluster"},
           parameters,

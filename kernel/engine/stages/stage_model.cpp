@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace moiety::engine {
 namespace {
 
@@ -94,7 +96,9 @@ Result<PlannedModel> planned_model_of(const std::string& artifact, const Compone
     const auto layer = static_cast<std::size_t>(site.layer);
     const RouterCost router_cost = call("cost", *router, [&] { return router->as<Router>().cost(site); });
     facts.experts[layer] = site.experts;
-    facts.experts_per_row[layer] = router_cost.experts_per_row;
+    facts.neurons[layer] =
+        router_cost.experts_per_row *
+        described.value("neurons", static_cast<double>(site.inner) / std::max(1.0, static_cast<double>(site.experts)));
     facts.routing_multiply_adds[layer] = router_cost.multiply_adds;
   }
   return facts;

@@ -17,12 +17,16 @@ struct RouterBehaviour {
   using Route = std::function<Routing(const RouterInput&)>;
   Route route;
   double experts_per_row = 2;
+  Rows rows = Rows::token;
+  std::function<void(const Observed&)> after_step = [](const Observed&) {};
 };
 class ScriptedRouter final : public Router {
  public:
   explicit ScriptedRouter(RouterBehaviour behaviour) : behaviour_(std::move(behaviour)) {}
   RouterCost cost(const Site&) const override { return {behaviour_.experts_per_row, 0}; }
+  Rows rows() const override { return behaviour_.rows; }
   void bind(const Site&, Parameters&, const Bank&) override {}
+  void after_step(const Observed& observed) override { behaviour_.after_step(observed); }
   Routing route(const RouterInput& input) const override { return behaviour_.route(input); }
 
  private:
@@ -43,7 +47,7 @@ class ShapedConstructor final : public ExpertConstructor {
  public:
   explicit ShapedConstructor(BankShape shape) : shape_(shape) {}
   std::int64_t count(const Facts&) const override { return shape_.experts; }
-  void plan(const Sources&, const Site&, Random) override {}
+  void plan(const Sources&, const Site&, const Activations*, Random) override {}
   void bind(const Site& site, Parameters& parameters) override {
     const std::int64_t n = shape_.experts > 0 ? shape_.experts : site.experts, s = shape_.neurons, d = site.width;
     parameters.add(spec("in", {n, s, d}).normal(0.5).of_experts());

@@ -67,6 +67,9 @@ nlohmann::json TinyStore::job(const std::string& verb, const std::string& name, 
   add_component(json, "clusterer", "random", "moiety", "clusterer_random");
   add_component(json, "router", "avg-k", "moiety", "router_avg_k");
   add_component(json, "router", "top-k", "moiety", "router_top_k");
+  add_component(json, "expert_constructor", "copy", "moiety", "expert_constructor_copy");
+  add_component(json, "clusterer", "dbscan", "moiety", "clusterer_dbscan");
+  add_component(json, "router", "nearest-centre", "moiety", "router_nearest_centre");
   return json;
 }
 
@@ -83,6 +86,21 @@ nlohmann::json TinyStore::construct(const std::string& name, const std::string& 
   const nlohmann::json made =
       experts.is_null() ? nlohmann::json{{"use", "split"}, {"count", 4}, {"clusterer", "balanced-kmeans"}} : experts;
   return job("construct", name, from, {{"feed_forward", {{"layers", "all"}, {"experts", made}, {"router", router}}}});
+}
+
+nlohmann::json TinyStore::pretrain_from(const std::string& name, const std::string& from, const nlohmann::json& changes) const {
+  nlohmann::json json = pretrain(name, changes);
+  json["model"] = nullptr;
+  json["inputs"].push_back({{"name", "from"}, {"stage", from}, {"path", artifact(from)}});
+  return json;
+}
+
+nlohmann::json TinyStore::cluster_experts(const std::string& name, const std::string& from, const nlohmann::json& router) const {
+  nlohmann::json nearest = {{"use", "nearest-centre"}, {"clusterer", {{"use", "dbscan"}, {"min_points", 4}}}};
+  if (router.is_object()) nearest.merge_patch(router);
+  nlohmann::json json = construct(name, from, nearest, {{"use", "copy"}});
+  json["config"]["calibrate"] = {{"windows", 96}, {"dimensions", 8}};
+  return json;
 }
 
 nlohmann::json TinyStore::finetune(const std::string& name, const std::string& from, const nlohmann::json& changes) const {

@@ -21,6 +21,10 @@ class TinyStore {
   nlohmann::json pretrain(const std::string& name, const nlohmann::json& changes = {}) const;
   nlohmann::json construct(const std::string& name, const std::string& from, const nlohmann::json& router,
                            const nlohmann::json& experts = {}) const;
+  /// Trains on from a model.
+  nlohmann::json pretrain_from(const std::string& name, const std::string& from, const nlohmann::json& changes = {}) const;
+  /// CSE's sites: copies, one a cluster of the training windows, routed by sequence.
+  nlohmann::json cluster_experts(const std::string& name, const std::string& from, const nlohmann::json& router = {}) const;
   nlohmann::json finetune(const std::string& name, const std::string& from, const nlohmann::json& changes = {}) const;
   nlohmann::json evaluate(const std::string& name, const std::string& from, const nlohmann::json& config) const;
 

@@ -60,5 +60,15 @@ TEST(Kill, T42_fine_tuning_killed_at_twenty_random_moments_ends_with_the_same_bi
   kill_twenty_times(store, store.finetune("f", "c", changes), "f", "whole", 2);
 }
 
+TEST(Kill, T42_cluster_experts_killed_at_twenty_random_moments_end_with_the_same_bits_and_centres) {
+  const TinyStore store;
+  ASSERT_EQ(run_here(store.pretrain("p", {{"budget", "60 steps"}})), 0);
+  ASSERT_EQ(run_here(store.cluster_experts("c", "p")), 0);
+  const json changes = {{"budget", "1500 steps"}, {"dropout", 0.1}};
+  ASSERT_EQ(run_here(store.pretrain_from("whole", "c", changes)), 0);
+  kill_twenty_times(store, store.pretrain_from("t", "c", changes), "t", "whole", 3);
+  EXPECT_EQ(store.digest("t", "state.safetensors"), store.digest("whole", "state.safetensors"));
+}
+
 }  // namespace
 }  // namespace moiety::engine

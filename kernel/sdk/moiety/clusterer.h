@@ -12,6 +12,7 @@ namespace moiety {
 struct Clusters {
   at::Tensor labels;   ///< [n] int64, from 0; −1: noise
   at::Tensor centres;  ///< [count, d] of the points' dtype; undefined when there are none
+  at::Tensor radii;    ///< [count]: mean distance of the members to their centre; may be undefined
   double inertia = 0;  ///< Σ squared distance of a point to its centre
   std::int64_t iterations = 0;
 };

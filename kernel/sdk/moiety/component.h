@@ -9,6 +9,11 @@ namespace moiety {
 
 class Archive;
 
+/// What a component must be given beside its input. It may depend on its options; the plan refuses what cannot be given.
+struct Needs {
+  bool activations = false;  ///< recorded inputs of its site, when the site is new
+};
+
 /// A component holds its options and its state, no trained tensor (those it declares, see weights.h). It draws randomness only
 /// from the streams it is handed, throws only standard or c10 exceptions, registers no operators and leaves no threads. A
 /// component is used by one thread at a time.
@@ -19,6 +24,7 @@ class Component {
   Component& operator=(const Component&) = delete;
   virtual ~Component() = default;
 
+  virtual Needs needs() const { return {}; }
   /// Adds every reason why this combination makes no sense. Asked before the run.
   virtual void check(const Facts&, Problems&) const {}
   /// Reads or writes all it remembers: `a("centres", centres_);`. One function for both directions.

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "moiety/activations.h"
 #include "moiety/archive.h"
 #include "moiety/clusterer.h"
 #include "moiety/component.h"
@@ -19,10 +20,10 @@ using Sources = std::vector<TensorMap>;
 class ExpertConstructor : public Component {
  public:
   static constexpr const char* kind = "expert_constructor";
-  /// The number of experts.
+  /// The number of experts; 0: as many as the router finds (Facts::experts, once it has).
   virtual std::int64_t count(const Facts&) const = 0;
-  /// Decides (runs its clusterer); what it decided is its state.
-  virtual void plan(const Sources&, const Site&, Random) = 0;
+  /// Decides (runs its clusterer); what it decided is its state. The activations are null unless needs() asks for them.
+  virtual void plan(const Sources&, const Site&, const Activations*, Random) = 0;
   /// Declares the bank's tensors by role (see router.h); `site.experts` is set.
   virtual void bind(const Site&, Parameters&) = 0;
   /// Values of the declared tensors, by role. Pure: moves numbers and nothing else.

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "moiety/activations.h"
 #include "moiety/archive.h"
 #include "moiety/component.h"
 #include "moiety/plugin.h"
@@ -15,20 +16,24 @@
 namespace moiety {
 
 struct RouterInput {
-  at::Tensor hidden;  ///< [B, L, d], float: what enters the experts
+  at::Tensor hidden;  ///< [B, L, d], float: what enters the experts. For rows() = token all tokens may come as one sequence
   at::Tensor mask;    ///< [B, L] bool, false at padding; undefined: no padding
   bool training = false;
   std::int64_t step = 0;
   Random random{0};  ///< the stream of this site, step and micro-batch
 };
 
-/// Four meanings of two tensors, R = B·L rows:
+/// Who is routed: each token, or a sequence with all its tokens.
+enum class Rows { token, sequence };
+
+/// Four meanings of two tensors, R rows: B·L tokens, or B sequences:
 ///   experts [R, k] int64, weights [R, k]       top-k (−1: an empty place)
 ///   experts [R, k],       weights undefined    weight exactly 1: nothing is multiplied (avg-k)
 ///   experts undefined,    weights [R, N]       soft: all experts
 ///   both undefined                             plain sum
 struct Routing {
   at::Tensor experts, weights;
+  at::Tensor observed;  ///< [R, …], no gradient: comes back to after_step in training; may be undefined
   std::vector<std::pair<std::string_view, at::Tensor>> losses, metrics;  ///< declared name, 0-d tensor; losses unweighted
 };
 
@@ -44,6 +49,13 @@ class Bank {
   virtual at::Tensor keys() const = 0;
 };
 
+/// What route() observed in the micro-batches of one step, in their order.
+struct Observed {
+  std::int64_t step = 0;
+  at::Tensor experts;   ///< [ΣR, k] as chosen; undefined where none were named
+  at::Tensor observed;  ///< [ΣR, …] as returned; undefined where nothing was
+};
+
 struct RouterCost {
   double experts_per_row = 0;  ///< experts a row runs
   double multiply_adds = 0;    ///< to route one token
@@ -53,14 +65,18 @@ class Router : public Component {
  public:
   static constexpr const char* kind = "router";
   virtual RouterCost cost(const Site&) const = 0;
+  virtual Rows rows() const { return Rows::token; }
+  /// Whether the number of experts is its affair. find_experts() then says it, before anything is declared; at least 1.
+  virtual bool finds_experts() const { return false; }
+  virtual std::int64_t find_experts(const Site&, const Activations&, Random) { return 0; }
   /// Declares tensors and keeps the bank. Called once, and again after loading.
   virtual void bind(const Site&, Parameters&, const Bank&) = 0;
-  /// Once, when the site is new: the bank holds its numbers.
-  virtual void prepare(Random) {}
+  /// Once, when the site is new: the bank holds its numbers. The activations are null unless needs() asks for them.
+  virtual void prepare(const Activations*, Random) {}
   /// No state changes here: recomputation, probes and evaluation leave a router alone.
   virtual Routing route(const RouterInput&) const = 0;
   /// After each optimizer step; the only place where state moves.
-  virtual void after_step(std::int64_t /*step*/) {}
+  virtual void after_step(const Observed&) {}
 };
 
 }  // namespace moiety

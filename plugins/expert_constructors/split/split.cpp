@@ -48,7 +48,7 @@ class Split final : public ExpertConstructor {
   }
   std::int64_t count(const Facts&) const override { return options_.count; }
 
-  void plan(const Sources& sources, const Site& site, Random random) override {
+  void plan(const Sources& sources, const Site& site, const Activations*, Random random) override {
     const at::Tensor keys = sources.at(0).at("in").detach().to(at::kFloat);
     const std::int64_t neurons = keys.size(0), size = neurons / options_.count;
     if (neurons != site.inner || size * options_.count != neurons)

@@ -62,7 +62,7 @@ at::Tensor all_experts(const TensorMap& bank, const at::Tensor& x) {
 TEST(Split, all_experts_with_weight_one_are_the_dense_layer) {
   for (const std::int64_t count : {1, 2, 3, 4, 6, 12}) {
     Case s(count);
-    s.split->plan(s.sources, s.site, Random(0));
+    s.split->plan(s.sources, s.site, nullptr, Random(0));
     const at::Tensor x = testing::normal({40, 5}, Random(5));
     EXPECT_TRUE(at::allclose(all_experts(s.split->expand(s.sources, s.site), x), dense(s.sources[0], x), 1e-5, 1e-5)) << count;
   }
@@ -70,7 +70,7 @@ TEST(Split, all_experts_with_weight_one_are_the_dense_layer) {
 
 TEST(Split, an_expert_owns_its_neurons_in_ascending_order) {
   Case s(3);
-  s.split->plan(s.sources, s.site, Random(0));
+  s.split->plan(s.sources, s.site, nullptr, Random(0));
   const TensorMap bank = s.split->expand(s.sources, s.site);
   const at::Tensor second = at::tensor({1, 4, 7, 10}, at::kLong);
   EXPECT_TRUE(at::equal(bank.at("in")[1], s.sources[0].at("in").index_select(0, second)));
@@ -80,7 +80,7 @@ TEST(Split, an_expert_owns_its_neurons_in_ascending_order) {
 
 TEST(Split, declares_the_shapes_that_expand_gives) {
   Case s(4);
-  s.split->plan(s.sources, s.site, Random(0));
+  s.split->plan(s.sources, s.site, nullptr, Random(0));
   testing::TestParameters parameters;
   s.split->bind(s.site, parameters);
   const TensorMap bank = s.split->expand(s.sources, s.site);
@@ -90,15 +90,15 @@ TEST(Split, declares_the_shapes_that_expand_gives) {
 
 TEST(Split, clusters_directions_of_keys_or_keys_as_they_are) {
   Case directions(3), raw(3, 1);
-  directions.split->plan(directions.sources, directions.site, Random(0));
+  directions.split->plan(directions.sources, directions.site, nullptr, Random(0));
   EXPECT_TRUE(at::allclose(directions.clusterer->points.norm(2, {1}, false), at::tensor({1.0F}).expand(12)));
-  raw.split->plan(raw.sources, raw.site, Random(0));
+  raw.split->plan(raw.sources, raw.site, nullptr, Random(0));
   EXPECT_TRUE(at::equal(raw.clusterer->points, raw.sources[0].at("in")));
 }
 
 TEST(Split, T42_state_keeps_the_labels) {
   Case s(3), other(3);
-  s.split->plan(s.sources, s.site, Random(0));
+  s.split->plan(s.sources, s.site, nullptr, Random(0));
   testing::TestArchive archive;
   s.split->state(archive);
   archive.rewind();
@@ -111,7 +111,7 @@ TEST(Split, sources_without_biases_get_zeros) {
   Case s(3);
   s.sources[0].erase("in_bias");
   s.sources[0].erase("out_bias");
-  s.split->plan(s.sources, s.site, Random(0));
+  s.split->plan(s.sources, s.site, nullptr, Random(0));
   EXPECT_EQ(s.split->expand(s.sources, s.site).at("in_bias").abs().sum().item().toDouble(), 0);
 }
 
@@ -140,7 +140,7 @@ TEST(Split, a_clusterer_that_breaks_its_promise_is_found_out) {
         std::vector<std::int64_t>{0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2}, std::vector<std::int64_t>{0, 1}}) {
     Case s(2);
     s.clusterer->labels = labels;
-    EXPECT_THROW(s.split->plan(s.sources, s.site, Random(0)), std::runtime_error);
+    EXPECT_THROW(s.split->plan(s.sources, s.site, nullptr, Random(0)), std::runtime_error);
   }
 }
 

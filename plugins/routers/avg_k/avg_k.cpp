@@ -44,8 +44,8 @@ class AvgK final : public Router {
     bank_ = &bank;
     means_ = parameters_of_site.add(spec("means", {site.experts, site.width}).fixed().without_decay().of_experts());
   }
-  void prepare(Random) override { follow_keys(); }
-  void after_step(std::int64_t) override { follow_keys(); }
+  void prepare(const Activations*, Random) override { follow_keys(); }
+  void after_step(const Observed&) override { follow_keys(); }
 
   Routing route(const RouterInput& input) const override {
     const at::NoGradGuard no_grad;

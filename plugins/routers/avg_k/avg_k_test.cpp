@@ -20,7 +20,7 @@ struct Case {
     site.width = 3, site.experts = 4, site.inner = 24;
     router = make<Router>("avg-k", {{"k", k}, {"rule", rule}});
     router->bind(site, parameters, bank);
-    router->prepare(Random(0));
+    router->prepare(nullptr, Random(0));
     input.hidden = testing::normal({2, 50, 3}, Random(2));
   }
   Site site;
@@ -45,7 +45,7 @@ TEST(AvgK, gate_follows_the_keys_bit_for_bit_after_every_step) {
   for (int step = 0; step < 20; ++step) {
     s.bank.keys().detach().add_(testing::normal({4, 6, 3}, Random(9).fork(static_cast<std::uint64_t>(step)), 0.1));
     EXPECT_FALSE(at::equal(s.parameters.weight("means"), s.bank.keys().mean(1)));
-    s.router->after_step(step);
+    s.router->after_step({step, {}, {}});
     EXPECT_TRUE(at::equal(s.parameters.weight("means"), s.bank.keys().mean(1)));
   }
 }

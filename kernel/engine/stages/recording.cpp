@@ -1,0 +1,37 @@
+#include "kernel/engine/stages/recording.h"
+
+#include <ATen/ATen.h>
+
+#include "kernel/engine/stages/validation.h"
+
+namespace moiety::engine {
+
+Recording::Recording(const Gpt& model, const TokenStreams& streams, const std::vector<std::int64_t>& layers, std::int64_t windows,
+                     std::int64_t dimensions, const std::function<bool(std::int64_t done, std::int64_t all)>& between) {
+  constexpr std::int64_t batch = 16;
+  const at::NoGradGuard no_gradient;
+  const std::int64_t context = model.architecture().context, width = model.architecture().width;
+  FixedWindows each;
+  for (const auto& [domain, count] : proportional_windows(streams, context, windows))
+    for (std::int64_t i = 0; i < count; ++i) each.emplace_back(domain, i);
+  windows_ = static_cast<std::int64_t>(each.size());
+  for (const std::int64_t layer : layers) {
+    layers_[layer].inputs = at::empty({windows_, context, width});
+    layers_[layer].projected = dimensions;
+  }
+  for (std::int64_t first = 0; first < windows_; first += batch) {
+    const std::int64_t count = std::min(batch, windows_ - first);
+    const WindowBatch packed = pack_windows(streams, context, {each.begin() + first, each.begin() + first + count});
+    ForwardContext forward;
+    forward.watch = [&](std::int64_t layer, const at::Tensor& input) {
+      const auto wanted = layers_.find(layer);
+      if (wanted != layers_.end())
+        wanted->second.inputs.narrow(0, first, count).copy_(input.view({count, context, width}).to(at::kFloat));
+    };
+    model.hidden(packed.batch, forward);
+    if (between && !between(first + count, windows_)) return;
+  }
+  complete_ = true;
+}
+
+}  // namespace moiety::engine
