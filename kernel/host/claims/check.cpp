@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "kernel/base/text.h"
 #include "kernel/host/claims/statement_text.h"
@@ -23,13 +24,16 @@ std::string scalar_text(const Value& value) {
 
 class ClaimReader {
  public:
-  ClaimReader(const std::string& id, const Member& member, const Recipe& recipe, bool arms_known, Diagnostics& diagnostics)
+  ClaimReader(const std::string& id, const Member& member, const std::set<Place>& from_defaults, const Measures& measures,
+              const Recipe& recipe, bool arms_known, Diagnostics& diagnostics)
       : table_(member.value),
         place_(member.key),
         path_("claim." + id),
         arms_known_(arms_known),
         diagnostics_(diagnostics),
-        terms_(recipe, arms_known, claim_.at) {
+        from_defaults_(from_defaults),
+        recipe_(recipe),
+        terms_(recipe, measures, arms_known, claim_) {
     claim_.id = id;
   }
 
@@ -42,14 +46,15 @@ class ClaimReader {
     claim_.source = text_of("source");
     claim_.published = text_of("published");
     const std::string by = text_of("by");
-    if (by == "all seeds") {
+    claim_.all_seeds = by == "all seeds";
+    if (!by.empty() && by != "interval" && by != "all seeds")
+      diagnostics_.error(table_.find("by")->place, fmt::format("`by` in {} must be \"interval\" or \"all seeds\"", path_));
+    if (claim_.all_seeds && recipe_.seeds < 5)
       diagnostics_.error(table_.find("by")->place,
-                         fmt::format("`by` in {}: \"all seeds\" is not known in this version; \"interval\" is", path_));
-    } else if (!by.empty() && by != "interval") {
-      diagnostics_.error(table_.find("by")->place, fmt::format("`by` in {} must be \"interval\"", path_));
-    }
+                         fmt::format("`by` in {}: \"all seeds\" needs five seeds, and the recipe has {}", path_, recipe_.seeds));
     read_margin();
     read_at();
+    read_quantifiers();
     read_statements();
     check_uses();
     return std::move(claim_);
@@ -58,7 +63,7 @@ class ClaimReader {
  private:
   void check_keys() {
     const auto& known = fixed_tables().at("claim.<id>");
-    static const std::set<std::string> later = {"every", "most", "some", "mean", "equal", "explore"};
+    static const std::set<std::string> later = {"equal", "explore"};
     for (const auto& [key, member] : table_.members) {
       if (std::find(known.begin(), known.end(), key) != known.end()) continue;
       if (later.count(key) != 0) {
@@ -108,6 +113,41 @@ class ClaimReader {
     }
   }
 
+  /// A list of axes; what is none is told.
+  std::vector<std::string> axes_of(const std::string& key) {
+    std::vector<std::string> axes;
+    const Value* value = table_.find(key);
+    if (value == nullptr) return axes;
+    const std::vector<Value> single = {*value};
+    for (const Value& item : value->is(Value::Type::array) ? value->items : single) {
+      if (!item.is_text() || item.text.empty()) {
+        diagnostics_.error(item.place, fmt::format("`{}` in {} lists axes, but this is {}", key, path_, type_name(item.type)));
+      } else {
+        axes.push_back(item.text);
+        if (from_defaults_.count(item.place) == 0) own_axes_.emplace_back(key, item.place, item.text);
+      }
+    }
+    return axes;
+  }
+
+  void read_quantifiers() {
+    static const std::map<std::string, Quantifier> kinds = {
+        {"every", Quantifier::every}, {"most", Quantifier::most}, {"some", Quantifier::some}};
+    std::string first;
+    for (const auto& [key, kind] : kinds) {
+      if (table_.find(key) == nullptr) continue;
+      if (!first.empty()) {
+        diagnostics_.error(table_.members.at(key).key,
+                           fmt::format("{} has both `{}` and `{}`: one of them says how many must hold", path_, first, key));
+        continue;
+      }
+      first = key;
+      claim_.quantifier = kind;
+      claim_.quantified = axes_of(key);
+    }
+    claim_.mean = axes_of("mean");
+  }
+
   void read_statements() {
     const Value* that = table_.find("that");
     if (that == nullptr) {
@@ -137,8 +177,9 @@ class ClaimReader {
 
   static Relation relation_of(const std::string& text) {
     static const std::map<std::string, Relation> relations = {
-        {"<", Relation::less},  {">", Relation::greater}, {"<=", Relation::not_above}, {">=", Relation::not_below},
-        {"~", Relation::about}, {"=", Relation::equal},   {"in", Relation::inside}};
+        {"<", Relation::less},      {">", Relation::greater},   {"<=", Relation::not_above}, {">=", Relation::not_below},
+        {"~", Relation::about},     {"=", Relation::equal},     {"in", Relation::inside},    {"rises", Relation::rises},
+        {"falls", Relation::falls}, {"peaks", Relation::peaks}, {"dips", Relation::dips},    {"stays", Relation::stays}};
     return relations.at(text);
   }
 
@@ -151,8 +192,10 @@ class ClaimReader {
   }
 
   void check_statement(const ParsedStatement& parsed, const StatementText& text) {
+    terms_.begin(parsed.along);
     std::vector<std::optional<Unit>> units;
     for (const auto& sum : parsed.sums) units.push_back(terms_.unit_of(*sum, text));
+    for (const auto& unit : units) broken_ = broken_ || !unit;
     bool strict = false, loose = false;
     for (std::size_t i = 0; i < parsed.relations.size(); ++i) {
       ClaimStatement one;
@@ -161,12 +204,18 @@ class ClaimReader {
       const bool is_strict = one.relation == Relation::less || one.relation == Relation::greater;
       const bool is_loose =
           one.relation == Relation::not_above || one.relation == Relation::not_below || one.relation == Relation::about;
+      const bool goes = one.relation >= Relation::rises;
       strict = strict || is_strict;
       loose = loose || is_loose;
       if (is_strict) one.by = parsed.by;
       if (is_loose) one.within = parsed.within;
       one.text = text.text();
-      if (one.relation == Relation::inside) {
+      for (const auto& axis : claim_.quantified) {
+        if (terms_.goes_over(axis) && axis != parsed.along) one.quantified.push_back(terms_.loop(axis));
+      }
+      if (goes) {
+        check_along(parsed, units[0], one, text);
+      } else if (one.relation == Relation::inside) {
         check_inside(parsed, units[0], one, text);
       } else {
         one.right = parsed.sums[i + 1];
@@ -176,10 +225,42 @@ class ClaimReader {
       claim_.statements.push_back(std::move(one));
     }
     strict_ = strict_ || strict;
+    if (!parsed.along.empty()) return;
     if (parsed.by && !strict)
       text.error(parsed.by->begin, parsed.by->end, "`by` belongs to `<` and `>`; `<=`, `>=` and `~` take `within`");
     if (parsed.within && !loose)
       text.error(parsed.within->begin, parsed.within->end, "`within` belongs to `<=`, `>=` and `~`; `<` and `>` take `by`");
+  }
+
+  /// `x rises along g by m within n`: m of the whole way, n of a step.
+  void check_along(const ParsedStatement& parsed, const std::optional<Unit>& unit, ClaimStatement& one,
+                   const StatementText& text) {
+    const std::size_t end = parsed.along_begin + parsed.along.size();
+    one.by = parsed.by;
+    one.within = parsed.within;
+    one.along = terms_.loop(parsed.along);
+    const bool extremum = one.relation == Relation::peaks || one.relation == Relation::dips;
+    if (extremum && parsed.within)
+      text.error(parsed.within->begin, parsed.within->end, "`peaks` and `dips` take `by`, not `within`");
+    if (one.relation == Relation::stays && (!parsed.within || parsed.by))
+      text.error(parsed.sums[0]->end, end, "`stays along` an axis needs `within` a margin, and takes no `by`");
+    if (!unit) return;
+    one.unit = unit->name;
+    if (unit->plain) {
+      text.error(parsed.sums[0]->begin, parsed.sums[0]->end, "this is a number, nothing measured");
+      return;
+    }
+    if (!terms_.goes_over(parsed.along)) {
+      text.error(parsed.along_begin, end, fmt::format("none of its metrics varies along `{}`", parsed.along));
+      return;
+    }
+    const std::size_t needed = extremum ? 3 : 2;
+    if (!one.along.labels.empty() && one.along.labels.size() < needed)
+      text.error(parsed.along_begin, end,
+                 fmt::format("`{}` has {} labels; `{}` needs at least {}", parsed.along, one.along.labels.size(),
+                             parsed.relations[0], needed));
+    if (one.by) check_margin(*one.by, one.unit, false, text);
+    if (one.within) check_margin(*one.within, one.unit, false, text);
   }
 
   static std::string link_text(const ParsedStatement& parsed, std::size_t i, const ClaimStatement& one,
@@ -245,9 +326,13 @@ class ClaimReader {
                          fmt::format("`margin` in {} belongs to `<` and `>`, and it has neither", path_));
     }
     if (!arms_known_) return;
+    for (const auto& [key, place, axis] : own_axes_) {
+      if (terms_.used_axes().count(axis) == 0)
+        diagnostics_.error(place, fmt::format("`{}` in {}: none of its metrics varies along `{}`", key, path_, axis));
+    }
     const Value* at = table_.find("at");
     for (const auto& [axis, label] : claim_.at) {
-      if (terms_.used_pins().count(axis) == 0) {
+      if (terms_.used_axes().count(axis) == 0 && from_defaults_.count(at->members.at(axis).key) == 0) {
         diagnostics_.error(at->members.at(axis).key,
                            fmt::format("`at` in {} pins `{}`, and none of its metrics varies along that", path_, axis));
       }
@@ -259,6 +344,9 @@ class ClaimReader {
   const std::string path_;
   const bool arms_known_;
   Diagnostics& diagnostics_;
+  const std::set<Place>& from_defaults_;
+  const Recipe& recipe_;
+  std::vector<std::tuple<std::string, Place, std::string>> own_axes_;  ///< key, place and axis of what the claim itself lists
   bool broken_ = false, strict_ = false;
   Claim claim_;
   Terms terms_;
@@ -266,8 +354,10 @@ class ClaimReader {
 
 }  // namespace
 
-std::vector<Claim> read_claims(const Value& root, const Recipe& recipe, bool arms_known, Diagnostics& diagnostics) {
+std::vector<Claim> read_claims(const Value& root, const std::set<Place>& from_defaults, const Recipe& recipe, bool arms_known,
+                               Diagnostics& diagnostics) {
   std::vector<Claim> claims;
+  const Measures measures(root, diagnostics);
   const auto found = root.members.find("claim");
   if (found == root.members.end()) return claims;
   if (!found->second.value.is_table()) {
@@ -275,7 +365,7 @@ std::vector<Claim> read_claims(const Value& root, const Recipe& recipe, bool arm
     return claims;
   }
   for (const auto* entry : found->second.value.in_written_order()) {
-    claims.push_back(ClaimReader(entry->first, entry->second, recipe, arms_known, diagnostics).read());
+    claims.push_back(ClaimReader(entry->first, entry->second, from_defaults, measures, recipe, arms_known, diagnostics).read());
   }
   return claims;
 }

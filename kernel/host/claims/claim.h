@@ -15,14 +15,18 @@
 
 namespace moiety::host {
 
-/// How the sides of a statement are compared. `inside`: in low..high.
-enum class Relation { less, greater, not_above, not_below, about, equal, inside };
+/// How the sides of a statement are compared. `inside`: in low..high; from `rises` on: how the left side goes along an axis.
+enum class Relation { less, greater, not_above, not_below, about, equal, inside, rises, falls, peaks, dips, stays };
+/// How many of the labels of a claim's quantified axes a statement must hold for.
+enum class Quantifier { every, most, some };
 
 /// One comparison; a chain a > b > c is two.
 struct ClaimStatement {
   std::string text;  ///< as written, for people
   Relation relation = Relation::greater;
-  std::shared_ptr<const Expression> left, right;  ///< right is absent for `inside`
+  std::shared_ptr<const Expression> left, right;  ///< right is absent for `inside` and along an axis
+  std::vector<Loop> quantified;                   ///< axes for whose labels it is decided separately
+  Loop along;
   std::optional<Margin> by, within, low, high;
   std::string unit;  ///< of the difference
 };
@@ -32,6 +36,9 @@ struct Claim {
   std::string that;  ///< all statements, joined by "; "
   std::map<std::string, std::string> at;
   std::optional<Margin> margin;
+  Quantifier quantifier = Quantifier::every;
+  std::vector<std::string> quantified, mean;  ///< axes
+  bool all_seeds = false;                     ///< decided by the agreement of all seeds, not by an interval
   std::vector<ClaimStatement> statements;
 };
 

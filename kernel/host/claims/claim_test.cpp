@@ -101,18 +101,19 @@ TEST(Claims, stages_and_single_labels_are_filled_in) {
   const auto& claims = loaded.recipe().claims;
   ASSERT_EQ(claims.size(), 2U);
   EXPECT_EQ(claims[0].statements[0].left->metric.stage, "score");
-  EXPECT_EQ(claims[0].statements[0].left->metric.pins.at("set"), "test");
+  EXPECT_EQ(claims[0].statements[0].left->metric.bindings.at("set").value, "test");
   EXPECT_EQ(claims[0].statements[0].unit, "share");
   ASSERT_EQ(claims[1].statements.size(), 3U);
   EXPECT_EQ(claims[1].statements[1].text, "accuracy(clustered) > accuracy(dense) by 1pp");
-  EXPECT_TRUE(claims[1].statements[0].left->metric.pins.empty()) << "domains stay open: their mean";
+  EXPECT_EQ(claims[1].statements[0].left->metric.bindings.at("domain").kind, Binding::Kind::mean)
+      << "domains stay open: their mean";
 }
 
 TEST(Claims, pins_of_at_apply_to_what_varies_along_them) {
   const testing::Loaded loaded(testing::small_recipe_with("on = [\"test\"]", "on = [\"test\", \"ood\"]"),
                                {{false, "claim.better.at.set=ood"}});
   ASSERT_TRUE(loaded.good()) << loaded.error();
-  EXPECT_EQ(loaded.recipe().claims[0].statements[0].right->metric.pins.at("set"), "ood");
+  EXPECT_EQ(loaded.recipe().claims[0].statements[0].right->metric.bindings.at("set").value, "ood");
 }
 
 }  // namespace

@@ -31,6 +31,10 @@ class Parser : private Scanner {
         if (!range(result)) return std::nullopt;
         break;
       }
+      if (result.relations.empty() && trend(result)) {
+        if (result.along.empty()) return std::nullopt;
+        break;
+      }
       const std::string relation = take_relation();
       if (relation.empty()) break;
       if (relation == "!=") return problem(at_ - 2, at_, "`!=` is no comparison of claims");
@@ -45,15 +49,21 @@ class Parser : private Scanner {
     return result;
   }
 
+  std::shared_ptr<Expression> expression() {
+    auto node = sum();
+    space();
+    if (node != nullptr && at_ < text_.size()) {
+      problem(at_, at_ + next_word().size(), fmt::format("`{}` is not expected here: a measure compares nothing", next_word()));
+      return nullptr;
+    }
+    return node;
+  }
+
  private:
   using Node = std::shared_ptr<Expression>;
 
   /// What stands behind a complete statement.
   std::nullopt_t rest(const ParsedStatement& result) {
-    for (const std::string_view form : {"rises", "falls", "peaks", "dips", "stays"}) {
-      if (word_ahead(form))
-        return problem(at_, at_ + form.size(), fmt::format("`{} along` an axis is not known in this version", form));
-    }
     const std::string what = text_[at_] == ')' ? "`)` without its `(`" : fmt::format("`{}` is not expected here", next_word());
     const std::size_t length = std::max<std::size_t>(1, next_word().size());
     return problem(at_, at_ + length, what,
@@ -65,6 +75,27 @@ class Parser : private Scanner {
     if (node == nullptr) return false;
     result.sums.push_back(std::move(node));
     return true;
+  }
+
+  /// "rises along steps": true when such a word stands here; `along` stays empty after a problem.
+  bool trend(ParsedStatement& result) {
+    for (const std::string_view form : {"rises", "falls", "peaks", "dips", "stays"}) {
+      if (!word_ahead(form)) continue;
+      at_ += form.size();
+      result.relations.emplace_back(form);
+      space();
+      if (!word_ahead("along")) {
+        problem(std::min(at_, text_.size() - 1), at_ + 1, fmt::format("behind `{}` stands `along` and an axis", form));
+        return true;
+      }
+      at_ += 5;
+      space();
+      result.along_begin = at_;
+      result.along = identifier();
+      if (result.along.empty()) problem(std::min(at_, text_.size() - 1), at_ + 1, "the name of an axis is missing here");
+      return true;
+    }
+    return false;
   }
 
   bool range(ParsedStatement& result) {
@@ -204,11 +235,84 @@ class Parser : private Scanner {
     }
     static constexpr std::array<std::string_view, 9> functions = {"spearman", "kendall", "agree",    "best", "worst",
                                                                   "mean",     "spread",  "exponent", "rank"};
-    if (call && std::find(functions.begin(), functions.end(), name) != functions.end()) {
-      problem(begin, at_, fmt::format("the function `{}` is not known in this version", name));
-      return nullptr;
-    }
+    if (call && std::find(functions.begin(), functions.end(), name) != functions.end()) return function(name, begin);
     return metric(name, begin);
+  }
+
+  /// `agree(a, b over x, y where c < 0.05)`; the name is read.
+  Node function(const std::string& name, std::size_t begin) {
+    ++at_;
+    Node left = sum(), right;
+    if (left == nullptr) return nullptr;
+    space();
+    if (name == "spearman" || name == "kendall" || name == "agree") {
+      if (text_.substr(at_, 1) != ",") {
+        problem(std::min(at_, text_.size() - 1), at_ + 1,
+                fmt::format("`{}` takes two expressions: a comma is missing here", name));
+        return nullptr;
+      }
+      ++at_;
+      right = sum();
+      if (right == nullptr) return nullptr;
+      space();
+    }
+    auto node = std::make_shared<Expression>();
+    if (!over(*node)) return nullptr;
+    if (!close()) return nullptr;
+    node->kind = Expression::Kind::function;
+    node->function = name;
+    node->left = std::move(left);
+    node->right = std::move(right);
+    node->begin = begin;
+    node->end = at_;
+    return node;
+  }
+
+  bool over(Expression& node) {
+    if (!word_ahead("over")) {
+      problem(std::min(at_, text_.size() - 1), at_ + 1, "`over` and an axis are missing here");
+      return false;
+    }
+    at_ += 4;
+    for (;;) {
+      space();
+      const std::string axis = identifier();
+      if (axis.empty()) {
+        problem(std::min(at_, text_.size() - 1), at_ + 1, "the name of an axis is missing here");
+        return false;
+      }
+      node.over.push_back(axis);
+      space();
+      if (text_.substr(at_, 1) != ",") break;
+      ++at_;
+    }
+    return !word_ahead("where") || where(node);
+  }
+
+  bool where(Expression& node) {
+    at_ += 5;
+    space();
+    const std::size_t begin = at_;
+    const std::string name = at_ < text_.size() && letter(text_[at_]) ? identifier() : "";
+    if (name.empty()) {
+      problem(std::min(begin, text_.size() - 1), begin + 1, "behind `where` stands a metric");
+      return false;
+    }
+    node.where_metric = metric(name, begin);
+    if (node.where_metric == nullptr) return false;
+    space();
+    const std::string relation = take_relation();
+    space();
+    const bool negative = text_.substr(at_, 1) == "-";
+    if (negative) ++at_;
+    const auto value = number();
+    if ((relation != "<" && relation != ">") || !value) {
+      problem(begin, at_, "`where` compares a metric with a number: where p < 0.05");
+      return false;
+    }
+    node.where_below = relation == "<";
+    node.where_number = negative ? -*value : *value;
+    return true;
   }
 
   bool close() {
@@ -218,7 +322,7 @@ class Parser : private Scanner {
       return true;
     }
     if (word_ahead("over")) {
-      problem(at_, at_ + 4, "`over` an axis is not known in this version");
+      problem(at_, at_ + 4, "`over` belongs to a function: mean(… over axis)");
     } else {
       problem(std::min(at_, text_.size() - 1), at_ + 1, "`)` is missing here");
     }
@@ -264,8 +368,17 @@ class Parser : private Scanner {
           problem(begin, at_, fmt::format("`{}` is pinned twice", *word));
           return false;
         }
-      } else if (c == '!' || c == '*') {
-        problem(begin, at_ + 1, fmt::format("pins with `{}` are not known in this version", c == '!' ? "!=" : "*"));
+      } else if (text_.substr(at_, 2) == "!=") {
+        at_ += 2;
+        space();
+        const auto value = label();
+        if (!value) return false;
+        if (!term.excluded.emplace(*word, *value).second) {
+          problem(begin, at_, fmt::format("`{}` is pinned twice", *word));
+          return false;
+        }
+      } else if (c == '*') {
+        problem(begin, at_ + 1, "pins with `*` are not known in this version");
         return false;
       } else if (first) {
         term.arm = *word;
@@ -288,6 +401,19 @@ class Parser : private Scanner {
 std::optional<ParsedStatement> parse_statement(std::string_view text, ParseProblem& problem) {
   problem = {};
   return Parser(text, problem).statement();
+}
+
+std::shared_ptr<Expression> parse_expression(std::string_view text, ParseProblem& problem) {
+  problem = {};
+  return Parser(text, problem).expression();
+}
+
+std::shared_ptr<Expression> clone(const Expression& node) {
+  auto copy = std::make_shared<Expression>(node);
+  for (auto* part : {&copy->left, &copy->right, &copy->where_metric}) {
+    if (*part != nullptr) *part = clone(**part);
+  }
+  return copy;
 }
 
 std::optional<Margin> parse_margin(std::string_view text) {

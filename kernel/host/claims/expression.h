@@ -20,25 +20,51 @@ struct Margin {
   std::string text() const;
 };
 
-/// `[stage.]name[(arm, axis=label, …)]`. Stage and arm are filled in by the check where they were left out.
+/// Where a metric stands along one axis: at a label, at that of a loop (a quantified axis, or one that a function goes over), at
+/// all others, or at the mean.
+struct Binding {
+  enum class Kind { label, loop, other_label, other_loop, mean } kind = Kind::label;
+  std::string value;  ///< the label, or the name of the loop
+};
+
+struct Loop {
+  std::string axis;
+  std::vector<std::string> labels;  ///< in order; empty when only the data know them
+};
+
+/// `[stage.]name[(arm, axis=label, …)]`. Stage, arm and bindings are filled in by the check.
 struct MetricTerm {
   std::string stage, name, arm;
-  std::map<std::string, std::string> pins;
+  std::map<std::string, std::string> pins, excluded;  ///< axis=label, axis!=label
   std::size_t begin = 0, end = 0;
+  std::map<std::string, Binding> bindings;
+  std::vector<Loop> mean_over;  ///< loops of this term alone: its value is their mean
 };
 
 struct Expression {
-  enum class Kind { number, metric, sum, difference, product, quotient, absolute } kind = Kind::number;
+  enum class Kind { number, metric, sum, difference, product, quotient, absolute, function, measure } kind = Kind::number;
   double number = 0;
-  MetricTerm metric;
+  MetricTerm metric;     ///< of a measure: its name and pins
+  std::string function;  ///< "spearman", "best", …
   std::shared_ptr<Expression> left, right;
+  std::vector<std::string> over;
+  std::vector<Loop> loops;                   ///< what `over` goes over, filled in by the check
+  std::shared_ptr<Expression> where_metric;  ///< cells where it is not below (above) `where_number` are left out
+  bool where_below = false;
+  double where_number = 0;
+  std::vector<MetricTerm> ranked;  ///< of `rank`: the same metric of the other arms, filled in by the check
+  int better = 0;                  ///< of its metric: for `best`, `worst` and `rank`
   std::size_t begin = 0, end = 0;  ///< bytes in the text
 };
 
-/// A chain of sums with the comparisons between them.
+std::shared_ptr<Expression> clone(const Expression& node);
+
+/// A chain of sums with the comparisons between them, or one sum and how it goes along an axis.
 struct ParsedStatement {
   std::vector<std::shared_ptr<Expression>> sums;
-  std::vector<std::string> relations;  ///< one fewer than sums; or a single "in"
+  std::vector<std::string> relations;  ///< one fewer than sums; or a single "in", "rises", "falls", "peaks", "dips", "stays"
+  std::string along;
+  std::size_t along_begin = 0;
   std::optional<Margin> by, within, low, high;
 };
 
@@ -49,6 +75,8 @@ struct ParseProblem {
 
 /// Nothing and a problem when the text is no statement of the grammar.
 std::optional<ParsedStatement> parse_statement(std::string_view text, ParseProblem& problem);
+/// A sum alone, as measures are.
+std::shared_ptr<Expression> parse_expression(std::string_view text, ParseProblem& problem);
 /// A number with an optional unit and nothing behind it.
 std::optional<Margin> parse_margin(std::string_view text);
 

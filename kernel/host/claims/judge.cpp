@@ -9,6 +9,8 @@
 #include <set>
 
 #include "kernel/base/text.h"
+#include "kernel/host/claims/evaluate.h"
+#include "kernel/host/claims/verdicts.h"
 #include "registry/statistics.h"
 
 namespace moiety::host {
@@ -16,199 +18,204 @@ namespace {
 
 using registry::VerdictRow;
 
-/// What a term is in one run: a number, or why there is none.
-struct Reading {
-  double value = 0;
-  std::string problem;
-};
-
-class Readings {
- public:
-  Readings(const Plan& plan, const Measured& measured) : plan_(plan), measured_(measured) {}
-
-  Reading read(const MetricTerm& term, int seed) {
-    const PlannedRun* run = plan_.run(term.arm, seed);
-    const std::string name = fmt::format("{}/{}", term.arm, seed);
-    if (run == nullptr) return {0, "no run " + name};
-    const auto found = std::find_if(run->stages.begin(), run->stages.end(), [&](const auto& one) {
-      return one.name == term.stage && std::all_of(one.labels.begin(), one.labels.end(), [&](const auto& label) {
-               const auto pinned = term.pins.find(label.first);
-               return pinned != term.pins.end() && pinned->second == label.second;
-             });
-    });
-    if (found == run->stages.end()) return {0, fmt::format("run {} has no stage {}", name, term.stage)};
-    if (state(found->id) != "done") return {0, fmt::format("run {}: {}", name, cause(*run, term.stage))};
-    MetricTerm recorded = term;
-    for (const auto& [axis, label] : found->labels) recorded.pins.erase(axis);
-    return value(recorded, rows(found->id), name);
-  }
-
- private:
-  const std::string& state(const std::string& id) {
-    const auto [known, is_new] = states_.emplace(id, "");
-    if (is_new) known->second = measured_.state(id);
-    return known->second;
-  }
-
-  const std::vector<registry::MetricRow>& rows(const std::string& id) {
-    const auto [known, is_new] = rows_.emplace(id, std::vector<registry::MetricRow>{});
-    if (is_new) known->second = measured_.final_rows(id);
-    return known->second;
-  }
-
-  /// The first stage of the run that is in the way.
-  std::string cause(const PlannedRun& run, const std::string& wanted) {
-    std::string last;
-    for (const auto& [stage, id, labels] : run.stages) {
-      const std::string& now = state(id);
-      if (now == "failed" || now == "diverged" || now == "interrupted") return fmt::format("stage {} {}", stage, now);
-      if (stage == wanted) last = fmt::format("stage {} {}", stage, now.empty() ? "has not run" : "is " + now);
-    }
-    return last;
-  }
-
-  static Reading value(const MetricTerm& term, const std::vector<registry::MetricRow>& rows, const std::string& run) {
-    // What is left open is the domains: their mean, of the logarithm for perplexity, which is then the mean of the losses.
-    const bool logarithmic = term.name == "perplexity";
-    double sum = 0;
-    int count = 0;
-    bool open = false;
-    for (const auto& row : rows) {
-      if (row.name != term.name) continue;
-      bool matches = true;
-      for (const auto& [axis, label] : term.pins) {
-        const auto found = row.labels.find(axis);
-        matches = matches && found != row.labels.end() && found->second == label;
-      }
-      if (!matches) continue;
-      for (const auto& [axis, label] : row.labels) open = open || term.pins.count(axis) == 0;
-      if (!std::isfinite(row.value))
-        return {0, fmt::format("run {}: {}.{} is {}", run, term.stage, term.name, number(row.value))};
-      if (logarithmic && row.value <= 0)
-        return {0, fmt::format("run {}: {}.{} is {}", run, term.stage, term.name, number(row.value))};
-      sum += logarithmic ? std::log(row.value) : row.value;
-      ++count;
-    }
-    if (count == 0) return {0, fmt::format("run {}: {}.{} was not recorded", run, term.stage, term.name)};
-    if (!open && count == 1) return {logarithmic ? std::exp(sum) : sum, ""};
-    const double mean = sum / count;
-    return {logarithmic ? std::exp(mean) : mean, ""};
-  }
-
-  const Plan& plan_;
-  const Measured& measured_;
-  std::map<std::string, std::string> states_;
-  std::map<std::string, std::vector<registry::MetricRow>> rows_;
-};
-
-Reading evaluate(const Expression& node, int seed, Readings& readings) {
-  if (node.kind == Expression::Kind::number) return {node.number, ""};
-  if (node.kind == Expression::Kind::metric) return readings.read(node.metric, seed);
-  const Reading left = evaluate(*node.left, seed, readings);
-  if (!left.problem.empty()) return left;
-  if (node.kind == Expression::Kind::absolute) return {std::abs(left.value), ""};
-  const Reading right = evaluate(*node.right, seed, readings);
-  if (!right.problem.empty()) return right;
-  switch (node.kind) {
-    case Expression::Kind::sum:
-      return {left.value + right.value, ""};
-    case Expression::Kind::difference:
-      return {left.value - right.value, ""};
-    case Expression::Kind::product:
-      return {left.value * right.value, ""};
-    case Expression::Kind::quotient:
-      if (right.value == 0) return {0, fmt::format("seed {}: division by zero", seed)};
-      return {left.value / right.value, ""};
-    default:
-      return left;
-  }
-}
-
 void collect_arms(const Expression& node, std::set<std::string>& arms) {
   if (node.kind == Expression::Kind::metric) arms.insert(node.metric.arm);
   if (node.left != nullptr) collect_arms(*node.left, arms);
   if (node.right != nullptr) collect_arms(*node.right, arms);
+  if (node.where_metric != nullptr) collect_arms(*node.where_metric, arms);
 }
 
+/// A statement at one label of each quantified axis, or what several of them make.
 struct Judged {
   VerdictRow row;
-  registry::Statement statement;
-  std::vector<double> values;
-  bool complete = false;
+  bool complete = false;  ///< no run is missing
+  std::function<registry::Verdict(double confidence)> decide;
+
+  registry::Verdict verdict(double confidence) const { return complete ? decide(confidence) : registry::Verdict::undecided; }
 };
 
 class Judge {
  public:
-  Judge(const Plan& plan, const Measured& measured) : plan_(plan), measured_(measured), readings_(plan, measured) {}
+  Judge(const Plan& plan, const Measured& measured) : plan_(plan), measured_(measured), evaluator_(plan, measured) {}
 
   std::vector<VerdictRow> claim(const Claim& claim) {
+    std::vector<VerdictRow> rows;
     std::vector<Judged> parts;
-    for (const auto& statement : claim.statements) parts.push_back(part(claim, statement));
+    for (const auto& statement : claim.statements) {
+      std::vector<Judged> cells;
+      for (const auto& at : cells_of(statement)) cells.push_back(part(claim, statement, at));
+      cells.erase(std::remove_if(cells.begin(), cells.end(), [](const Judged& one) { return one.row.n < 0; }), cells.end());
+      if (claim.quantifier == Quantifier::every || statement.quantified.empty()) {
+        parts.insert(parts.end(), cells.begin(), cells.end());
+        continue;
+      }
+      for (const auto& one : cells) rows.push_back(one.row);
+      parts.push_back(counted(claim, statement, cells));
+    }
     if (parts.size() == 1) {
       parts[0].row.statement.clear();
-      return {parts[0].row};
+      rows.push_back(parts[0].row);
+      return rows;
     }
-    std::vector<VerdictRow> rows;
     for (const auto& one : parts) rows.push_back(one.row);
     rows.push_back(whole(claim, parts));
     return rows;
   }
 
  private:
-  Judged part(const Claim& claim, const ClaimStatement& statement) {
+  static std::vector<const Expression*> sides(const ClaimStatement& statement) {
+    std::vector<const Expression*> all = {statement.left.get()};
+    if (statement.right != nullptr) all.push_back(statement.right.get());
+    return all;
+  }
+
+  std::vector<AxisLabels> cells_of(const ClaimStatement& statement) {
+    return evaluator_.cells(statement.quantified, sides(statement), {});
+  }
+
+  /// A row whose n is negative: `skip` leaves the combination out, for every seed.
+  Judged part(const Claim& claim, const ClaimStatement& statement, const AxisLabels& at) {
     Judged result;
     result.row.claim_id = claim.id;
-    result.row.statement = statement.text;
+    result.row.statement = instance_text(statement.text, at);
     result.row.unit = statement.unit;
     std::set<std::string> arms;
-    collect_arms(*statement.left, arms);
-    if (statement.right != nullptr) collect_arms(*statement.right, arms);
+    for (const auto* side : sides(statement)) collect_arms(*side, arms);
+    for (int seed = 1; seed <= plan_.seeds; ++seed) {
+      for (const auto& arm : arms) note_run(arm, seed, result.row.runs);
+    }
+    const std::size_t runs = statement.relation >= Relation::rises ? course(claim, statement, at, arms, result)
+                                                                   : comparison(claim, statement, at, arms, result);
+    const std::string condition = conditions(arms, runs);
+    if (!condition.empty()) result.row.reason += (result.row.reason.empty() ? "" : "; ") + condition;
+    return result;
+  }
 
+  static void note(const std::string& problem, std::vector<std::string>& problems) {
+    if (!problem.empty() && std::find(problems.begin(), problems.end(), problem) == problems.end()) problems.push_back(problem);
+  }
+
+  /// `effect` is turned back by `sign`: it is told as left minus right, as people read the statement.
+  void fill(Judged& result, const std::vector<double>& values, double sign, double confidence) const {
+    const auto interval = registry::mean_interval(values, confidence);
+    result.row.n = static_cast<int>(values.size());
+    if (values.empty()) return;
+    result.row.effect = sign * std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+    if (!interval) return;
+    result.row.effect = sign * interval->mean;
+    result.row.low = sign > 0 ? interval->low : -interval->high;
+    result.row.high = sign > 0 ? interval->high : -interval->low;
+  }
+
+  std::size_t comparison(const Claim& claim, const ClaimStatement& statement, const AxisLabels& at,
+                         const std::set<std::string>& arms, Judged& result) {
     // Left minus right, turned so that the statement says "above".
     const bool turned = statement.relation == Relation::less || statement.relation == Relation::not_below;
     std::vector<std::string> problems;
     std::vector<std::pair<int, double>> differences;
     double right_sum = 0;
+    int absent = 0;
     for (int seed = 1; seed <= plan_.seeds; ++seed) {
-      for (const auto& arm : arms) note_run(arm, seed, result.row.runs);
-      const Reading left = evaluate(*statement.left, seed, readings_);
-      const Reading right = statement.right != nullptr ? evaluate(*statement.right, seed, readings_) : Reading{};
-      for (const auto* side : {&left, &right}) {
-        if (!side->problem.empty() && std::find(problems.begin(), problems.end(), side->problem) == problems.end())
-          problems.push_back(side->problem);
-      }
+      const Reading left = evaluator_.evaluate(*statement.left, seed, at);
+      const Reading right = statement.right != nullptr ? evaluator_.evaluate(*statement.right, seed, at) : Reading{};
+      absent += left.absent || right.absent ? 1 : 0;
+      for (const auto* side : {&left, &right}) note(side->problem, problems);
       if (!left.problem.empty() || !right.problem.empty()) continue;
       differences.emplace_back(seed, turned ? right.value - left.value : left.value - right.value);
       right_sum += right.value;
     }
     const double right_mean = differences.empty() ? 0 : right_sum / static_cast<double>(differences.size());
-    result.values = by_unit(differences, arms);
+    const auto values = by_unit(differences, arms);
     result.complete = problems.empty();
-    result.statement = to_statement(claim, statement, right_mean);
-
-    const auto decision = registry::decide(result.values, result.statement, plan_.confidence);
-    result.row.n = static_cast<int>(result.values.size());
-    if (decision.interval) {
-      result.row.effect = decision.interval->mean;
-      result.row.low = decision.interval->low;
-      result.row.high = decision.interval->high;
-    } else if (!result.values.empty()) {
-      result.row.effect =
-          std::accumulate(result.values.begin(), result.values.end(), 0.0) / static_cast<double>(result.values.size());
-    }
-    // The effect is told as left minus right, as people read the statement.
-    if (turned && result.row.effect) {
-      result.row.effect = -*result.row.effect;
-      if (result.row.low) {
-        const double low = -*result.row.high;
-        result.row.high = -*result.row.low;
-        result.row.low = low;
-      }
-    }
+    const auto asserted = to_statement(claim, statement, right_mean);
+    result.decide = [values, asserted, all = claim.all_seeds](double confidence) {
+      return decide_values(values, asserted, confidence, all).verdict;
+    };
+    const auto decision = decide_values(values, asserted, plan_.confidence, claim.all_seeds);
+    fill(result, values, turned ? -1 : 1, plan_.confidence);
     result.row.verdict = registry::name(result.complete ? decision.verdict : registry::Verdict::undecided);
     result.row.reason = result.complete ? decision.reason : missing(problems);
-    const std::string condition = conditions(arms, differences.size());
-    if (!condition.empty()) result.row.reason += (result.row.reason.empty() ? "" : "; ") + condition;
+    if (absent == plan_.seeds && !at.empty()) result.row.n = -1;
+    return differences.size();
+  }
+
+  /// How the left side goes along an axis: in each seed one value a label.
+  std::size_t course(const Claim& claim, const ClaimStatement& statement, const AxisLabels& at, const std::set<std::string>& arms,
+                     Judged& result) {
+    std::vector<std::string> problems;
+    std::vector<std::vector<std::pair<int, double>>> by_label;
+    double sum = 0;
+    int count = 0;
+    for (const auto& cell : evaluator_.cells({statement.along}, sides(statement), at)) {
+      std::vector<std::pair<int, double>> values;
+      bool skipped = false;
+      for (int seed = 1; seed <= plan_.seeds; ++seed) {
+        const Reading reading = evaluator_.evaluate(*statement.left, seed, cell);
+        skipped = skipped || reading.absent;
+        if (reading.absent) continue;
+        note(reading.problem, problems);
+        if (!reading.problem.empty()) continue;
+        values.emplace_back(seed, reading.value);
+        sum += reading.value;
+        ++count;
+      }
+      if (!skipped) by_label.push_back(std::move(values));
+    }
+    const std::size_t needed = statement.relation == Relation::peaks || statement.relation == Relation::dips ? 3 : 2;
+    if (problems.empty() && by_label.size() < needed)
+      problems.push_back(fmt::format("`{}` has {} labels here", statement.along.axis, by_label.size()));
+    result.complete = problems.empty();
+    result.row.verdict = registry::name(registry::Verdict::undecided);
+    result.row.reason = missing(problems);
+    if (!result.complete) return 0;
+    Course along;
+    const double mean = count == 0 ? 0 : sum / count;
+    if (statement.by) along.by = in_units(*statement.by, mean);
+    if (statement.within) along.within = in_units(*statement.within, mean);
+    for (const auto& values : by_label) along.at.push_back(by_unit(values, arms));
+    result.decide = [along, relation = statement.relation, all = claim.all_seeds](double confidence) {
+      return decide_course(relation, along, confidence, all);
+    };
+    fill(result, course_values(statement.relation, along), 1, plan_.confidence);
+    result.row.verdict = registry::name(result.decide(plan_.confidence));
+    std::vector<std::string> means;
+    for (const auto& values : along.at)
+      means.push_back(
+          fmt::format("{:.4g}", std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size())));
+    result.row.reason = "means along " + statement.along.axis + ": " + join(means, ", ");
+    return by_label[0].size();
+  }
+
+  /// `most` and `some` count what holds after Holm.
+  Judged counted(const Claim& claim, const ClaimStatement& statement, const std::vector<Judged>& cells) const {
+    Judged result;
+    result.row.claim_id = claim.id;
+    result.row.statement = statement.text;
+    result.row.unit = statement.unit;
+    for (const auto& one : cells) {
+      result.row.n = result.row.n == 0 ? one.row.n : std::min(result.row.n, one.row.n);
+      for (const auto& run : one.row.runs) {
+        if (std::find(result.row.runs.begin(), result.row.runs.end(), run) == result.row.runs.end())
+          result.row.runs.push_back(run);
+      }
+    }
+    const auto count = [cells](registry::Verdict wanted, double confidence) {
+      return count_after_holm(cells.size(), confidence,
+                              [&](std::size_t i, double level) { return cells[i].verdict(level) == wanted; });
+    };
+    result.complete = !cells.empty();
+    result.decide = [cells, count, most = claim.quantifier == Quantifier::most](double confidence) {
+      const auto supported = count(registry::Verdict::supported, confidence);
+      if (most ? 2 * supported > cells.size() : supported > 0) return registry::Verdict::supported;
+      if (most && 2 * count(registry::Verdict::refuted, confidence) >= cells.size()) return registry::Verdict::refuted;
+      const bool none = std::all_of(cells.begin(), cells.end(),
+                                    [&](const Judged& one) { return one.verdict(confidence) == registry::Verdict::refuted; });
+      return !most && none ? registry::Verdict::refuted : registry::Verdict::undecided;
+    };
+    result.row.verdict = registry::name(result.verdict(plan_.confidence));
+    result.row.reason = fmt::format("after Holm {} of {} labels are supported and {} refuted",
+                                    count(registry::Verdict::supported, plan_.confidence), cells.size(),
+                                    count(registry::Verdict::refuted, plan_.confidence));
     return result;
   }
 
@@ -241,7 +248,7 @@ class Judge {
       case Relation::equal:
         result.form = registry::Form::exact_equal;
         break;
-      case Relation::inside:
+      default:
         result.form = registry::Form::inside;
         break;
     }
@@ -329,12 +336,11 @@ class Judge {
         all = false;
         open.push_back(one.row.statement);
       }
-      if (one.complete && registry::decide(one.values, one.statement, stricter).verdict == registry::Verdict::refuted &&
-          refuted.empty()) {
+      if (refuted.empty() && one.verdict(stricter) == registry::Verdict::refuted) {
         refuted = one.row.statement;
       }
     }
-    if (all) {
+    if (all && !parts.empty()) {
       row.verdict = registry::name(registry::Verdict::supported);
       row.reason = fmt::format("all {} parts are supported", parts.size());
     } else if (!refuted.empty()) {
@@ -349,7 +355,7 @@ class Judge {
 
   const Plan& plan_;
   const Measured& measured_;
-  Readings readings_;
+  Evaluator evaluator_;
 };
 
 }  // namespace

@@ -23,6 +23,15 @@ bool declares(const VerbDeclaration& verb, const std::string& key) {
   return std::any_of(verb.inputs.begin(), verb.inputs.end(), [&](const InputDeclaration& input) { return input.name == key; });
 }
 
+void collect_places(const Value& value, std::set<Place>& places) {
+  places.insert(value.place);
+  for (const auto& item : value.items) collect_places(item, places);
+  for (const auto& [key, member] : value.members) {
+    places.insert(member.key);
+    collect_places(member.value, places);
+  }
+}
+
 }  // namespace
 
 Defaults::Defaults(const Value& root, const Catalog& catalog, Diagnostics& diagnostics) : catalog_(catalog) {
@@ -44,6 +53,7 @@ Defaults::Defaults(const Value& root, const Catalog& catalog, Diagnostics& diagn
                         fmt::format("[defaults.{}] is a table, but this is {}", key, type_name(member.value.type)));
     } else {
       table_.members.insert({key, member});
+      if (key == "claim") collect_places(member.value, claim_places_);
       if (key == "stage") {
         for (const auto& [name, inner] : member.value.members) {
           const std::string& inner_name = name;
@@ -154,7 +164,7 @@ class Arms {
                                                             type_name(inner.value.type)));
         }
       } else if (fixed_tables().count(key) != 0 || key == "claim" || key == "defaults" || key == "define" || key == "arm" ||
-                 key == "axes") {
+                 key == "axes" || key == "measure") {
         diagnostics_.error(inner.key, fmt::format("an arm changes `stage` and `model`; `{}` is common to all arms", key));
       } else if (std::find(known.begin(), known.end(), key) == known.end()) {
         diagnostics_.error(inner.key, fmt::format("unknown key `{}` in arm.{}", key, name), did_you_mean(key, known),

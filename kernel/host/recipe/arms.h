@@ -3,6 +3,7 @@
 #define MOIETY_KERNEL_HOST_RECIPE_ARMS_H_
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,12 @@ class Defaults {
   Defaults(const Value& root, const Catalog& catalog, Diagnostics& diagnostics);
   void apply(Value& root) const;
   Value stage(const Value& written) const;
+  /// Where [defaults.claim] writes its keys and values.
+  const std::set<Place>& claim_places() const { return claim_places_; }
 
  private:
   Value table_ = Value::table();
+  std::set<Place> claim_places_;
   const Catalog& catalog_;
 };
 

@@ -133,6 +133,14 @@ TEST(Axes, the_resolved_text_keeps_axes_and_what_mentions_them) {
   EXPECT_EQ(twice.plan().stages.size(), once.plan().stages.size());
 }
 
+TEST(Recipe, a_stage_that_changes_a_tuned_model_hands_its_task_on) {
+  const Loaded loaded(small_recipe() +
+                      "[arm.after]\nstage.tuned.from = 'pretrained'\nstage.split.from = 'tuned'\nstage.score.from = 'split'\n");
+  ASSERT_TRUE(loaded.good()) << loaded.error();
+  EXPECT_EQ(loaded.recipe().arm("after")->stage("score")->task, "supersense");
+  EXPECT_EQ(loaded.recipe().arm("after")->stage("split")->task, "") << "its outcome does not depend on the items";
+}
+
 TEST(Axes, labels_are_equal_in_any_form_of_their_number) {
   EXPECT_EQ(canonical_label("0.0"), canonical_label("0"));
   EXPECT_EQ(canonical_label("1e-3"), canonical_label("0.001"));

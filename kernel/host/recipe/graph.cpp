@@ -147,7 +147,9 @@ class Graph {
 
   /// A stage that measures a task and does not name it measures the task of the model it reads.
   void inherit_task(RecipeStage& stage) {
-    if (!stage.task.empty() || !stage.verb->uses_task(stage.config)) return;
+    stage.model_task = stage.task;
+    if (!stage.task.empty()) return;
+    const bool measures_task = stage.verb->uses_task(stage.config);
     bool excused = stage.verb->needs_task;  // its own `task` is missing or wrong: told already
     for (const auto& [input, read] : stage.inputs) {
       for (const auto& one : read) {
@@ -155,10 +157,12 @@ class Graph {
           return other.name == one.stage && other.labels == one.labels;
         });
         if (source == result_.stages.end()) continue;
-        if (stage.task.empty()) stage.task = source->task;
+        if (stage.model_task.empty()) stage.model_task = source->model_task;
         excused = excused || source->verb->uses_task(source->config);
       }
     }
+    if (!measures_task) return;
+    stage.task = stage.model_task;
     if (stage.task.empty() && !excused && !result_.broken) {
       scope_.diagnostics.error(stage.place, fmt::format("stage.{} ({}) measures a task, but none of the stages it reads has one",
                                                         stage.name, stage.verb->name));

@@ -98,7 +98,7 @@ class RecipeReader {
     read_arms_and_stages(defaults);
     check_baseline();
     check_corpus();
-    recipe_.claims = read_claims(root_, recipe_, !broken_, diagnostics_);
+    recipe_.claims = read_claims(root_, defaults.claim_places(), recipe_, !broken_ && diagnostics_.spoilt() == 0, diagnostics_);
     if (diagnostics_.any()) return diagnostics_.as_error();
     finish();
     return std::move(recipe_);
@@ -106,11 +106,10 @@ class RecipeReader {
 
  private:
   void check_top_level(const Value& root) {
-    static const std::vector<std::string> known = {"arm",    "axes",  "claim",   "corpus", "defaults", "define",
-                                                   "limits", "model", "plugins", "recipe", "stage"};
+    static const std::vector<std::string> known = {"arm",    "axes",    "claim", "corpus",  "defaults", "define",
+                                                   "limits", "measure", "model", "plugins", "recipe",   "stage"};
     static const std::map<std::string, const char*> later = {
-        {"choose", "choices on validation data are not known in this version: write the value into the stage"},
-        {"measure", "named measures are not known in this version: write the expression into the claim"}};
+        {"choose", "choices on validation data are not known in this version: write the value into the stage"}};
     TableContext context;
     context.path = "the top level";
     for (const auto& [key, member] : root.members) {
@@ -360,7 +359,7 @@ class RecipeReader {
   }
 
   void finish() {
-    for (const char* table : {"axes", "claim"}) {
+    for (const char* table : {"axes", "claim", "measure"}) {
       if (const Value* written = root_.find(table)) resolved_.set(table, *written);
     }
     recipe_.resolved_text = resolved_recipe_text(resolved_, nullptr);

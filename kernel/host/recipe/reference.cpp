@@ -133,8 +133,10 @@ class Definitions {
   void check_names() {
     const Value nothing = Value::table();
     const Value* axes = root_.find("axes");
+    const Value* measures = root_.find("measure");
     const std::vector<std::pair<const Value*, const char*>> tables = {{&table_, "a definition"},
-                                                                      {axes != nullptr ? axes : &nothing, "an axis"}};
+                                                                      {axes != nullptr ? axes : &nothing, "an axis"},
+                                                                      {measures != nullptr ? measures : &nothing, "a measure"}};
     const Value* stages = root_.find("stage");
     for (std::size_t i = 0; i < tables.size(); ++i) {
       for (const auto& [key, member] : tables[i].first->members) {
@@ -232,6 +234,10 @@ class Definitions {
     if (stages != nullptr && stages->find(first) != nullptr) {
       refuse(diagnostics_, place,
              fmt::format("`${{{}}}` is a result of stage `{}`: results of stages are not known in this version", name, first));
+      return {};
+    }
+    if (const Value* choices = root_.find("choose"); choices != nullptr && choices->find(first) != nullptr) {
+      diagnostics_.spoil(place);  // the table itself was refused
       return {};
     }
     std::vector<std::string> names;

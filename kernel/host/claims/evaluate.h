@@ -1,0 +1,51 @@
+// The numbers behind a claim: expressions over what the runs measured, in one run seed and at one label of each loop.
+#ifndef MOIETY_KERNEL_HOST_CLAIMS_EVALUATE_H_
+#define MOIETY_KERNEL_HOST_CLAIMS_EVALUATE_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernel/host/claims/judge.h"
+
+namespace moiety::host {
+
+/// What an expression is in one seed: a number, or why there is none. `absent`: `skip` of the recipe leaves that combination out.
+struct Reading {
+  double value = 0;
+  std::string problem;
+  bool absent = false;
+};
+
+class Evaluator {
+ public:
+  Evaluator(const Plan& plan, const Measured& measured) : plan_(plan), measured_(measured) {}
+
+  Reading evaluate(const Expression& node, int seed, const AxisLabels& at);
+  /// The labels of a loop in order; where only the data know them, those that the expressions' metrics have in some seed.
+  std::vector<std::string> labels(const Loop& loop, const std::vector<const Expression*>& expressions, const AxisLabels& at);
+  /// All combinations of the labels of these loops, beside `at`.
+  std::vector<AxisLabels> cells(const std::vector<Loop>& loops, const std::vector<const Expression*>& expressions,
+                                const AxisLabels& at);
+
+ private:
+  Reading metric(const MetricTerm& term, int seed, const AxisLabels& at);
+  Reading metric_at(const MetricTerm& term, int seed, const AxisLabels& at);
+  Reading function(const Expression& node, int seed, const AxisLabels& at);
+  Reading choice(const Expression& node, const std::vector<AxisLabels>& cells, int seed);
+  Reading rank(const Expression& node, const std::vector<AxisLabels>& cells, int seed);
+  void collect(const Expression& node, const std::string& axis, const AxisLabels& at, std::vector<std::string>& found);
+  std::vector<const RunStage*> instances(const PlannedRun& run, const MetricTerm& term, const AxisLabels& at) const;
+  const std::string& state(const std::string& id);
+  const std::vector<registry::MetricRow>& rows(const std::string& id);
+  std::string cause(const PlannedRun& run, const RunStage& wanted);
+
+  const Plan& plan_;
+  const Measured& measured_;
+  std::map<std::string, std::string> states_;
+  std::map<std::string, std::vector<registry::MetricRow>> rows_;
+};
+
+}  // namespace moiety::host
+
+#endif  // MOIETY_KERNEL_HOST_CLAIMS_EVALUATE_H_

@@ -1,0 +1,60 @@
+// Whole studies in drafts/*/: what of them is refused, with the made-up catalog, and nothing else. The text that people see
+// stands beside each as NAME.txt. MOIETY_UPDATE_GOLDEN=1 writes the texts anew: read the difference before committing.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "kernel/host/recipe/fixture.h"
+
+namespace moiety::host {
+namespace {
+
+std::string drafts_folder() { return std::string(MOIETY_SOURCE_FOLDER) + "/kernel/host/recipe/drafts"; }
+
+/// "bam/matched", …
+std::vector<std::string> draft_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(drafts_folder())) {
+    const auto& path = entry.path();
+    if (path.extension() == ".toml") names.push_back(path.parent_path().filename().string() + "/" + path.stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+class Drafts : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    before_ = std::filesystem::current_path();
+    std::filesystem::current_path(drafts_folder());
+  }
+  void TearDown() override { std::filesystem::current_path(before_); }
+
+ private:
+  std::filesystem::path before_;
+};
+
+TEST_P(Drafts, what_is_refused_is_the_expected_text) {
+  const auto recipe = load_recipe(GetParam() + ".toml", testing::fixture_catalog(), {});
+  const std::string text = recipe ? "nothing is refused\n" : recipe.error().message + "\n";
+  const std::string path = GetParam() + ".txt";
+  if (std::getenv("MOIETY_UPDATE_GOLDEN") != nullptr) {
+    ASSERT_TRUE(write_file(path, text).has_value());
+    return;
+  }
+  const auto expected = read_file(path);
+  ASSERT_TRUE(expected.has_value()) << path << " is missing";
+  EXPECT_EQ(text, *expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Recipe, Drafts, ::testing::ValuesIn(draft_names()), [](const auto& draft) {
+  std::string name = draft.param;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '/' || c == '-'; }, '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace moiety::host
