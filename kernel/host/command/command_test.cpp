@@ -129,6 +129,41 @@ TEST(CommandLine, an_absent_registry_is_told_or_made) {
   EXPECT_FALSE(fs::exists(box.path("none.db")));
 }
 
+/// The program with a shell's redirections behind it.
+testing::Ran run_in_shell(const Sandbox& box, const std::string& words) {
+  auto command = box.command({});
+  command.words = {"/bin/sh", "-c", "exec " + program_folder() + "/moiety " + words};
+  const auto captured = capture(command, 60);
+  if (!captured) return {999, "", captured.error().message};
+  return {captured->exit.code, captured->output, captured->errors};
+}
+
+TEST(CommandLine, output_that_cannot_be_written_is_a_problem_of_the_machine) {
+  Sandbox box;
+  box.write("recipe.toml", two_arm_recipe());
+  ASSERT_EQ(box.run_recipe().code, 0);
+  const std::string many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50000) SELECT i FROM n";
+  for (const auto& words : {std::string("sql 'SELECT 1'"), "sql '" + many + "'", "sql '" + many + "' --json", std::string("runs"),
+                            std::string("show 1"), std::string("compare"), std::string("recipe resolve recipe.toml"),
+                            std::string("plan recipe.toml"), std::string("db check"), std::string("run recipe.toml"),
+                            std::string("plugins info train"), std::string("--help"), std::string("--version")}) {
+    const auto ran = run_in_shell(box, words + " >/dev/full");
+    EXPECT_EQ(ran.code, 3) << words;
+    EXPECT_TRUE(has(ran.errors, "cannot write the output: No space left on device\n")) << words << "\n" << ran.errors;
+  }
+  EXPECT_EQ(run_in_shell(box, "runs >&-").code, 3);
+  EXPECT_EQ(run_in_shell(box, "show 99 >/dev/full").code, 2) << "nothing to write, and a worse problem";
+}
+
+TEST(CommandLine, a_reader_that_has_seen_enough_is_no_problem) {
+  Sandbox box;
+  box.write("recipe.toml", two_arm_recipe());
+  for (const std::string words : {"--help", "run recipe.toml", "sql 'SELECT 1' --registry moiety.db"}) {
+    const auto ran = run_in_shell(box, words + " 2>errors | true");
+    EXPECT_FALSE(has(*read_file(box.path("errors")), "cannot write")) << words;
+  }
+}
+
 TEST(CommandLine, an_unknown_recipe_is_refused_with_a_near_name) {
   Sandbox box;
   box.write("quickstart.toml", "");
