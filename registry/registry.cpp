@@ -14,7 +14,8 @@ Result<Database> open_database(const std::string& path, OpenMode mode, const std
   const int newest = steps.back().version;
   const auto header = read_header(path);
   if (auto status = check_header(header, path, newest); !status) return pass(status);
-  if (!header.exists && mode != OpenMode::create) {
+  // An empty file is one that `create` has only just begun: those that read do not write the schema for it.
+  if (!header.exists ? mode != OpenMode::create : header.empty && mode == OpenMode::read_only) {
     return fail(ErrorKind::usage, fmt::format("there is no registry at {}", path),
                 "`moiety run RECIPE` makes one; another file is named with --registry FILE or MOIETY_DB");
   }

@@ -41,6 +41,15 @@ TEST(Open, a_missing_file_is_an_error_for_those_that_do_not_create) {
   }
 }
 
+TEST(Open, an_empty_file_stays_empty_when_it_is_only_read) {
+  TemporaryFolder folder;
+  ASSERT_OK(write_file(folder / "empty.db", ""));
+  const auto registry = Registry::open(folder / "empty.db", OpenMode::read_only);
+  ASSERT_FALSE(registry);
+  EXPECT_THAT(registry.error().message, HasSubstr("there is no registry at"));
+  EXPECT_EQ(*read_file(folder / "empty.db"), "");
+}
+
 TEST(Open, a_newer_file_is_refused_and_left_byte_for_byte) {
   TemporaryFolder folder;
   const std::string path = folder / "newer.db";

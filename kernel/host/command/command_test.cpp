@@ -119,14 +119,30 @@ TEST(CommandLine, db_check_finds_a_file_that_is_missing_or_changed) {
   EXPECT_TRUE(has(missing.output, file + " is missing")) << missing.output;
 }
 
-TEST(CommandLine, an_absent_registry_is_told_or_made) {
+TEST(CommandLine, commands_that_read_make_no_registry) {
   Sandbox box;
-  EXPECT_EQ(box.run({"runs"}).code, 0);
-  EXPECT_TRUE(fs::exists(box.registry()));
-  const auto other = box.run({"compare", "--registry", box.path("none.db")});
-  EXPECT_NE(other.code, 0);
-  EXPECT_TRUE(has(other.errors, "none.db")) << other.errors;
-  EXPECT_FALSE(fs::exists(box.path("none.db")));
+  for (const bool named : {false, true}) {
+    const auto path = named ? box.path("nodir/none.db") : box.registry();
+    for (std::vector<std::string> words : {std::vector<std::string>{"runs"},
+                                           {"show", "1"},
+                                           {"logs", "1"},
+                                           {"compare"},
+                                           {"claims"},
+                                           {"sql", "SELECT 1"},
+                                           {"db", "check"}}) {
+      if (named) words.insert(words.end(), {"--registry", path});
+      const auto ran = box.run(words);
+      EXPECT_EQ(ran.code, 2) << join(words, " ");
+      EXPECT_EQ(ran.output, "") << join(words, " ");
+      EXPECT_EQ(ran.errors, "there is no registry at " + path +
+                                "\n  `moiety run RECIPE` makes one; another file is named with --registry FILE or MOIETY_DB\n");
+      EXPECT_FALSE(fs::exists(path)) << join(words, " ");
+      EXPECT_FALSE(fs::exists(box.path("nodir"))) << join(words, " ");
+    }
+  }
+  box.write("empty.db", "");
+  EXPECT_EQ(box.run({"runs", "--registry", "empty.db"}).code, 2);
+  EXPECT_EQ(fs::file_size(box.path("empty.db")), 0U);
 }
 
 /// The program with a shell's redirections behind it.

@@ -1,6 +1,7 @@
 // Commands that read the registry and nothing else: no worker, no plugin, no store.
 #include <cstdio>
 #include <functional>
+#include <utility>
 
 #include "kernel/base/text.h"
 #include "kernel/host/command/command.h"
@@ -12,7 +13,6 @@ namespace moiety::host {
 namespace {
 
 using registry::Format;
-using registry::OpenMode;
 
 std::vector<OptionSpec> format_options() {
   return {{"json", "", "as JSON"}, {"csv", "", "as CSV"}, {"md", "", "as a Markdown table"}};
@@ -30,10 +30,21 @@ Format format_of(const Arguments& arguments) {
   return Format::table;
 }
 
-int print(const Arguments& arguments, OpenMode mode, const std::function<Result<std::string>(registry::Registry&)>& text) {
-  auto opened = registry::Registry::open(registry_path(arguments.value("registry")), mode);
-  if (!opened) return complain(opened.error());
+/// The registry that is there, never a new one. `mend`: for reports that mark attempts whose process is gone, where the file may
+/// be written.
+Result<registry::Registry> open_to_read(const Arguments& arguments, bool mend) {
+  const auto path = registry_path(arguments.value("registry"));
+  auto opened = registry::Registry::open(path, registry::OpenMode::read_only);
+  if (!opened) return opened;
   for (const auto& notice : opened->notices()) say(notice);
+  if (!mend) return opened;
+  auto writable = registry::Registry::open(path, registry::OpenMode::existing);
+  return writable ? std::move(writable) : std::move(opened);
+}
+
+int print(const Arguments& arguments, const std::function<Result<std::string>(registry::Registry&)>& text, bool mend = false) {
+  auto opened = open_to_read(arguments, mend);
+  if (!opened) return complain(opened.error());
   const auto answer = text(*opened);
   if (!answer) return complain(answer.error());
   std::fputs(answer->c_str(), stdout);
@@ -42,24 +53,23 @@ int print(const Arguments& arguments, OpenMode mode, const std::function<Result<
 }
 
 int runs(const Arguments& arguments) {
-  return print(arguments, OpenMode::create,
-               [&](auto& r) { return registry::runs_text(r, arguments.value("study"), format_of(arguments)); });
+  return print(
+      arguments, [&](auto& r) { return registry::runs_text(r, arguments.value("study"), format_of(arguments)); }, true);
 }
 
 int show(const Arguments& arguments) {
-  return print(arguments, OpenMode::read_only,
-               [&](auto& r) { return registry::show_text(r, arguments.words()[0], format_of(arguments)); });
+  return print(
+      arguments, [&](auto& r) { return registry::show_text(r, arguments.words()[0], format_of(arguments)); }, true);
 }
 
 int logs(const Arguments& arguments) {
   const auto lines = arguments.number("lines", 40, 0);
   if (!lines) return complain(lines.error());
-  return print(arguments, OpenMode::read_only, [&](auto& r) { return registry::logs_text(r, arguments.words()[0], *lines); });
+  return print(arguments, [&](auto& r) { return registry::logs_text(r, arguments.words()[0], *lines); });
 }
 
 int sql(const Arguments& arguments) {
-  return print(arguments, OpenMode::read_only,
-               [&](auto& r) { return registry::sql_text(r, arguments.words()[0], format_of(arguments)); });
+  return print(arguments, [&](auto& r) { return registry::sql_text(r, arguments.words()[0], format_of(arguments)); });
 }
 
 int compare(const Arguments& arguments) {
@@ -67,12 +77,11 @@ int compare(const Arguments& arguments) {
   options.study = arguments.value("study");
   options.arms = arguments.words();
   options.metrics = arguments.values("metric");
-  return print(arguments, OpenMode::read_only, [&](auto& r) { return registry::compare_text(r, options, format_of(arguments)); });
+  return print(arguments, [&](auto& r) { return registry::compare_text(r, options, format_of(arguments)); });
 }
 
 int claims(const Arguments& arguments) {
-  return print(arguments, OpenMode::read_only,
-               [&](auto& r) { return registry::claims_text(r, arguments.value("study"), format_of(arguments)); });
+  return print(arguments, [&](auto& r) { return registry::claims_text(r, arguments.value("study"), format_of(arguments)); });
 }
 
 const OptionSpec kStudy = {"study", "STUDY", "name or id of a study (default: the newest)"};
