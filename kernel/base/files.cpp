@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <stdexcept>
 #include <system_error>
 
 namespace moiety {
@@ -45,6 +46,18 @@ Status sync_path(const std::string& path) {
   if (!file.valid()) return system_failure("open", path, errno);
   if (::fsync(file.get()) != 0) return system_failure("sync", path, errno);
   return {};
+}
+
+Result<std::string> make_temporary_folder() {
+  const char* given = std::getenv("TMPDIR");
+  const bool named = given != nullptr && *given != '\0';
+  std::string path = std::string(named ? given : "/tmp") + "/moiety-XXXXXX";
+  if (::mkdtemp(path.data()) != nullptr) return path;
+  const int error = errno;
+  return fail(ErrorKind::environment,
+              std::string("cannot make a temporary folder in ") + (named ? given : "/tmp") + ": " + reason(error),
+              named ? "TMPDIR names this place: name a folder there that exists and is writable, or unset it"
+                    : "name a folder that exists and is writable with TMPDIR");
 }
 
 Status write_all(int descriptor, std::string_view content, const std::string& path) {
@@ -123,11 +136,15 @@ Status publish_folder(const std::string& from, const std::string& to) {
 }
 
 TemporaryFolder::TemporaryFolder() {
-  const char* base = std::getenv("TMPDIR");
-  std::string pattern = std::string(base != nullptr ? base : "/tmp") + "/moiety-XXXXXX";
-  if (::mkdtemp(pattern.data()) == nullptr)
-    throw std::system_error(errno, std::generic_category(), "cannot create a temporary folder like " + pattern);
-  path_ = pattern;
+  auto path = make_temporary_folder();
+  if (!path) throw std::runtime_error(path.error().message);
+  path_ = std::move(*path);
+}
+
+Result<std::unique_ptr<TemporaryFolder>> TemporaryFolder::make() {
+  auto path = make_temporary_folder();
+  if (!path) return pass(path);
+  return std::unique_ptr<TemporaryFolder>(new TemporaryFolder(std::move(*path)));
 }
 
 TemporaryFolder::~TemporaryFolder() {

@@ -2,8 +2,10 @@
 #ifndef MOIETY_KERNEL_BASE_FILES_H_
 #define MOIETY_KERNEL_BASE_FILES_H_
 
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "kernel/base/result.h"
 
@@ -24,6 +26,9 @@ Status publish_folder(const std::string& from, const std::string& to);
 /// A folder that is removed with everything in it when the object goes.
 class TemporaryFolder {
  public:
+  /// In TMPDIR, else in /tmp. Error (`environment`): the folder cannot be made; the hint names TMPDIR.
+  static Result<std::unique_ptr<TemporaryFolder>> make();
+  /// The same for tests: throws what `make` returns.
   TemporaryFolder();
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
@@ -32,6 +37,8 @@ class TemporaryFolder {
   std::string operator/(std::string_view name) const { return path_ + "/" + std::string(name); }
 
  private:
+  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
+
   std::string path_;
 };
 

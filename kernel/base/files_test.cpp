@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 namespace moiety {
@@ -42,6 +43,23 @@ TEST(Files, publishing_twice_keeps_the_first) {
   }
   EXPECT_EQ(read_file(folder / "deep/place/file").value(), "first");
   EXPECT_FALSE(std::filesystem::exists(folder / "second"));
+}
+
+TEST(Files, a_temporary_folder_that_cannot_be_made_names_TMPDIR) {
+  const TemporaryFolder folder;
+  const char* before = std::getenv("TMPDIR");
+  const std::string kept = before != nullptr ? before : "";
+  ::setenv("TMPDIR", (folder / "none").c_str(), 1);
+  const auto made = TemporaryFolder::make();
+  ::setenv("TMPDIR", "", 1);
+  const auto empty = TemporaryFolder::make();
+  before != nullptr ? ::setenv("TMPDIR", kept.c_str(), 1) : ::unsetenv("TMPDIR");
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().kind, ErrorKind::environment);
+  EXPECT_EQ(made.error().message, "cannot make a temporary folder in " + (folder / "none") + ": No such file or directory");
+  EXPECT_NE(made.error().hint.find("TMPDIR"), std::string::npos);
+  ASSERT_TRUE(empty);
+  EXPECT_EQ((*empty)->path().rfind("/tmp/moiety-", 0), 0U) << (*empty)->path();
 }
 
 }  // namespace

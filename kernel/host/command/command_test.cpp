@@ -180,6 +180,18 @@ TEST(CommandLine, a_reader_that_has_seen_enough_is_no_problem) {
   }
 }
 
+TEST(CommandLine, an_unusable_TMPDIR_is_a_problem_of_the_machine) {
+  Sandbox box;
+  box.write("recipe.toml", two_arm_recipe());
+  box.set("TMPDIR", box.path("none"));
+  for (const char* word : {"run", "plan"}) {
+    const auto ran = box.run({word, "recipe.toml"});
+    EXPECT_EQ(ran.code, 3) << word << "\n" << ran.errors;
+    EXPECT_TRUE(has(ran.errors, "cannot make a temporary folder in " + box.path("none") + ": ")) << word << "\n" << ran.errors;
+    EXPECT_TRUE(has(ran.errors, "\n  TMPDIR names this place")) << word << "\n" << ran.errors;
+  }
+}
+
 TEST(CommandLine, an_unknown_recipe_is_refused_with_a_near_name) {
   Sandbox box;
   box.write("quickstart.toml", "");

@@ -67,7 +67,8 @@ Result<DryPass> dry_pass(const JobContext& context, const std::string& worker, c
   DryPass result;
   if (stages.empty()) return result;
   const Kinds kinds(context.plan);
-  const TemporaryFolder folder;
+  const auto folder = TemporaryFolder::make();
+  if (!folder) return pass(folder);
   Command command;
   command.words = {worker, "--check"};
   command.environment = {{"OMP_NUM_THREADS", "1"}, {"OPENBLAS_NUM_THREADS", "1"}, {"OMP_WAIT_POLICY", "passive"}};
@@ -86,7 +87,7 @@ Result<DryPass> dry_pass(const JobContext& context, const std::string& worker, c
       input["stage"] = kinds.first(id);
       input["path"] = context.store.artifact(kinds.first(id));
     }
-    const auto path = folder / (std::to_string(asked.size()) + ".json");
+    const auto path = **folder / (std::to_string(asked.size()) + ".json");
     if (auto status = write_file(path, job.dump(1, ' ', false, json::error_handler_t::replace)); !status) return pass(status);
     command.words.push_back(path);
     asked.push_back(of_plan);
