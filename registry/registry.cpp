@@ -15,9 +15,14 @@ Result<Database> open_database(const std::string& path, OpenMode mode, const std
   const auto header = read_header(path);
   if (auto status = check_header(header, path, newest); !status) return pass(status);
   // An empty file is one that `create` has only just begun: those that read do not write the schema for it.
-  if (!header.exists ? mode != OpenMode::create : header.empty && mode == OpenMode::read_only) {
+  if (mode == OpenMode::read_only && (!header.exists || header.empty)) {
     return fail(ErrorKind::usage, fmt::format("there is no registry at {}", path),
                 "`moiety run RECIPE` makes one; another file is named with --registry FILE or MOIETY_DB");
+  }
+  if (mode == OpenMode::existing && (!header.exists || header.empty)) {
+    // Whoever opens a registry so was told of it by the run that made it.
+    return fail(ErrorKind::environment, fmt::format("the registry {} vanished: it was there when the run began", path),
+                "put it back, or run the same command again, which makes a new one: finished stages are kept in the store");
   }
   if (!header.exists) {
     const auto folder = std::filesystem::path(path).parent_path().string();

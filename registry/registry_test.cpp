@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "registry/report.h"
@@ -32,13 +33,34 @@ TEST(Open, a_missing_file_is_created_and_said_so) {
 
 TEST(Open, a_missing_file_is_an_error_for_those_that_do_not_create) {
   TemporaryFolder folder;
-  for (const auto mode : {OpenMode::existing, OpenMode::read_only}) {
-    const auto registry = Registry::open(folder / "none.db", mode);
-    ASSERT_FALSE(registry);
-    EXPECT_EQ(registry.error().kind, ErrorKind::usage);
-    EXPECT_THAT(registry.error().message, HasSubstr("there is no registry at"));
-    EXPECT_THAT(registry.error().hint, HasSubstr("--registry"));
-  }
+  const auto reader = Registry::open(folder / "none.db", OpenMode::read_only);
+  ASSERT_FALSE(reader);
+  EXPECT_EQ(reader.error().kind, ErrorKind::usage);
+  EXPECT_THAT(reader.error().message, HasSubstr("there is no registry at"));
+  EXPECT_THAT(reader.error().hint, HasSubstr("--registry"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "none.db"));
+}
+
+TEST(Open, a_file_that_vanished_during_a_run_is_a_problem_of_the_machine) {
+  TemporaryFolder folder;
+  const std::string path = folder / "moiety.db";
+  ASSERT_OK(Registry::open(path, OpenMode::create));
+  std::filesystem::remove(path);
+  const auto check = [&](const Error& error) {
+    EXPECT_EQ(error.kind, ErrorKind::environment);
+    EXPECT_EQ(error.message, "the registry " + path + " vanished: it was there when the run began");
+    EXPECT_THAT(error.hint, HasSubstr("run the same command again"));
+  };
+  const auto worker = Registry::open(path, OpenMode::existing);
+  ASSERT_FALSE(worker);
+  check(worker.error());
+  const auto writer = MetricWriter::open(path, "stage", 1);
+  ASSERT_FALSE(writer);
+  check(writer.error());
+  ASSERT_OK(write_file(path, ""));
+  const auto emptied = Registry::open(path, OpenMode::existing);
+  ASSERT_FALSE(emptied);
+  check(emptied.error());
 }
 
 TEST(Open, an_empty_file_stays_empty_when_it_is_only_read) {
