@@ -112,6 +112,26 @@ TEST(Open, another_programs_database_and_other_files_are_refused_untouched) {
   }
 }
 
+TEST(Open, what_is_no_regular_file_is_refused_at_once) {
+  TemporaryFolder folder;
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink("loop", folder / "loop");
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {folder / "pipe", " is not a regular file"},
+      {"/dev/null", " is not a regular file"},
+      {folder.path(), " is a folder, not a registry"},
+      {folder / "loop", " cannot be looked at: Too many levels of symbolic links"}};
+  for (const auto& [path, problem] : cases) {
+    for (const auto mode : {OpenMode::create, OpenMode::existing, OpenMode::read_only}) {
+      const auto registry = Registry::open(path, mode);
+      ASSERT_FALSE(registry) << path;
+      EXPECT_EQ(registry.error().kind, ErrorKind::environment) << path;
+      EXPECT_EQ(registry.error().message, path + problem);
+      EXPECT_THAT(registry.error().hint, HasSubstr("--registry"));
+    }
+  }
+}
+
 TEST(Open, an_unwritable_place_is_an_environment_error) {
   TemporaryFolder folder;
   ASSERT_OK(write_file(folder / "file", "x"));

@@ -1,13 +1,16 @@
 #include "registry/schema.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 
 namespace moiety::registry {
 
@@ -60,9 +63,21 @@ Status back_up(const std::string& path, const std::string& to) {
 
 FileHeader read_header(const std::string& path) {
   FileHeader header;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return header;
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) {
+    if (errno != ENOENT && errno != ENOTDIR) header.problem = "cannot be looked at: " + std::generic_category().message(errno);
+    return header;
+  }
   header.exists = true;
+  if (!S_ISREG(info.st_mode)) {
+    header.problem = S_ISDIR(info.st_mode) ? "is a folder, not a registry" : "is not a regular file";
+    return header;
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    header.problem = "cannot be read: " + std::generic_category().message(errno);
+    return header;
+  }
   std::array<unsigned char, 100> bytes{};
   file.read(reinterpret_cast<char*>(bytes.data()), bytes.size());
   header.empty = file.gcount() == 0;
@@ -75,6 +90,9 @@ FileHeader read_header(const std::string& path) {
 }
 
 Status check_header(const FileHeader& header, const std::string& path, int newest) {
+  if (!header.problem.empty()) {
+    return fail(ErrorKind::environment, fmt::format("{} {}", path, header.problem), "name another file with --registry");
+  }
   if (!header.exists || header.empty) return {};
   if (!header.sqlite) {
     return fail(ErrorKind::environment, fmt::format("{} is not a Moiety registry (no SQLite file)", path),

@@ -28,7 +28,9 @@ constexpr int application_id = 0x4D6F6965;
 struct FileHeader {
   bool exists = false, empty = false, sqlite = false;
   int version = 0, application = 0;
+  std::string problem;  ///< why it cannot be a registry or cannot be read; then nothing else is known
 };
+/// Opens regular files only: opening a named pipe would wait for its other end.
 FileHeader read_header(const std::string& path);
 
 /// Refuses what must not be touched: a file of a newer Moiety, another program's database, something that is no database.
