@@ -87,20 +87,42 @@ bool names_metric(const std::string& wanted, const std::string& stage, const std
   return wanted == metric || wanted == stage + "." + metric;
 }
 
+/// An arm that does not vary along an axis of the recipe is compared at each of its labels with the arms that do.
+void repeat_along_axes(std::map<SeriesName, SeriesValues>& series, const std::set<std::string>& axes) {
+  std::vector<SeriesName> repeated;
+  for (const auto& [name, values] : series) {
+    bool any = false;
+    for (auto& [other, more] : series) {
+      if (other.stage != name.stage || other.metric != name.metric || other.labels.size() <= name.labels.size()) continue;
+      const bool same = std::includes(other.labels.begin(), other.labels.end(), name.labels.begin(), name.labels.end());
+      const bool along = std::all_of(other.labels.begin(), other.labels.end(), [&](const auto& label) {
+        return name.labels.count(label.first) != 0 || axes.count(label.first) != 0;
+      });
+      if (!same || !along) continue;
+      for (const auto& [run, value] : values.by_run) more.by_run.emplace(run, value);
+      any = true;
+    }
+    if (any) repeated.push_back(name);
+  }
+  for (const auto& name : repeated) series.erase(name);
+}
+
 Result<std::map<SeriesName, SeriesValues>> load_values(Database& database, const StudyInfo& study,
                                                        const CompareOptions& options) {
   std::map<SeriesName, SeriesValues> out;
-  std::set<std::string> known;
+  std::set<std::string> known, axes;
   const std::string only = options.metrics.empty() ? "AND stage.verb IN " + std::string(measuring_verbs) : std::string();
   const auto status = database.each(
       "SELECT run.number, run_stage.name, metric_name.name, metric_name.unit, metric_name.better, " + std::string(joined_labels) +
           ", metric_summary.last, "
-          "run_stage.position FROM run JOIN run_stage ON run_stage.run = run.number JOIN stage ON stage.key = run_stage.stage "
+          "run_stage.position, run_stage.labels FROM run JOIN run_stage ON run_stage.run = run.number JOIN stage ON stage.key = "
+          "run_stage.stage "
           "JOIN metric_summary ON metric_summary.stage = stage.key JOIN metric_name ON metric_name.key = metric_summary.name "
           "JOIN label ON label.key = metric_summary.label WHERE run.study = ? AND stage.state IN ('done', 'diverged') " +
           only,
       {study.key}, [&](const Query& row) {
         SeriesName name{row.text(1), row.text(2), labels_of(row.text(5))};
+        for (const auto& [axis, label] : labels_of(row.text(8))) axes.insert(axis);
         known.insert(name.metric);
         known.insert(name.stage + "." + name.metric);
         if (!options.metrics.empty() &&
@@ -130,6 +152,7 @@ Result<std::map<SeriesName, SeriesValues>> load_values(Database& database, const
                 : names.empty() ? "no metric has been recorded yet; `moiety runs` shows the states"
                                 : "recorded: " + join(names, ", "));
   }
+  repeat_along_axes(out, axes);
   return out;
 }
 

@@ -81,6 +81,33 @@ TEST_F(Compare, T40_mean_sd_n_paired_difference_interval_p_and_holm) {
   EXPECT_THAT(shown, HasSubstr("difference to dense"));
 }
 
+TEST_F(Compare, an_arm_that_does_not_vary_along_an_axis_is_compared_at_each_of_its_labels) {
+  StudySketch sketch;
+  sketch.arms = {"dense", "split"};
+  sketch.metrics = [](const std::string& arm, int seed) { return arm == "dense" ? accuracy(0.5 + 0.01 * seed) : std::nullopt; };
+  sketch.write(*registry);
+  for (int seed = 1; seed <= 3; ++seed) {
+    RunRow run{"01RUNSPLIT" + std::to_string(seed), "split", seed + 3, {}, ""};
+    for (const char* k : {"2", "4"}) {
+      StageRow stage;
+      stage.id = std::string("score") + k + std::to_string(seed);
+      stage.name = "score";
+      stage.verb = "evaluate";
+      ASSERT_OK(registry->add_stage(stage));
+      ASSERT_OK(registry->write_metrics(stage.id, *accuracy(0.6)));
+      ASSERT_OK(registry->set_stage_state(stage.id, "done"));
+      run.stages.push_back({"score", stage.id, {{"k", k}}});
+    }
+    ASSERT_OK(registry->add_run(sketch.id, run));
+  }
+  CompareOptions options;
+  options.arms = {"dense"};
+  const auto comparison = numbers(options);
+  ASSERT_EQ(comparison.metrics.size(), 2U) << "no table of the arm alone";
+  EXPECT_EQ(comparison.metrics[0].labels, (Labels{{"k", "2"}, {"set", "test"}}));
+  EXPECT_NEAR(comparison.metrics[1].arms[0].summary.mean, 0.52, 1e-12);
+}
+
 TEST_F(Compare, T40_every_format_carries_the_numbers) {
   sleep_study().write(*registry);
   const auto json = nlohmann::json::parse(text({}, Format::json));
