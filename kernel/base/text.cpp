@@ -33,7 +33,8 @@ std::vector<std::string> near_names(std::string_view name, const std::vector<std
     if (candidate.size() > 80) continue;
     const std::size_t distance = edits(name, candidate);
     const bool part = name.size() >= 3 && candidate.find(name) != std::string::npos;
-    if (distance <= std::max<std::size_t>(1, std::min(name.size(), candidate.size()) / 3) || part) found.emplace_back(distance, candidate);
+    if (distance <= std::max<std::size_t>(1, std::min(name.size(), candidate.size()) / 3) || part)
+      found.emplace_back(distance, candidate);
   }
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());
@@ -48,6 +49,11 @@ std::string did_you_mean(std::string_view name, const std::vector<std::string>& 
   std::string text = "did you mean `" + names[0] + "`";
   for (std::size_t i = 1; i < names.size(); ++i) text += (i + 1 == names.size() ? " or `" : ", `") + names[i] + "`";
   return text + "?";
+}
+
+std::string suggestion(std::string_view name, const std::vector<std::string>& candidates) {
+  const std::string near = did_you_mean(name, candidates);
+  return near.empty() ? "there are " + join(candidates, ", ") : near;
 }
 
 std::string printable(std::string_view text) {
@@ -97,7 +103,8 @@ std::string number(double value) {
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   char buffer[400];
   const auto magnitude = std::abs(value);
-  const auto format = magnitude != 0 && (magnitude < 1e-5 || magnitude >= 1e15) ? std::chars_format::scientific : std::chars_format::fixed;
+  const auto format =
+      magnitude != 0 && (magnitude < 1e-5 || magnitude >= 1e15) ? std::chars_format::scientific : std::chars_format::fixed;
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, value, format).ptr;
   return std::string(buffer, end);
 }

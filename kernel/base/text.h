@@ -14,6 +14,9 @@ std::vector<std::string> near_names(std::string_view name, const std::vector<std
 /// "did you mean `a`?", "did you mean `a` or `b`?", or nothing.
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates);
 
+/// The same, or where nothing is near: "there are a, b, c".
+std::string suggestion(std::string_view name, const std::vector<std::string>& candidates);
+
 /// Control characters as `\x1b`, `\n`, …: text from recipes, plugins and data never steers a terminal.
 std::string printable(std::string_view text);
 

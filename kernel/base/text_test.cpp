@@ -7,6 +7,11 @@
 namespace moiety {
 namespace {
 
+TEST(Text, a_suggestion_names_what_is_near_or_all_there_is) {
+  EXPECT_EQ(suggestion("tset", {"test", "valid"}), "did you mean `test`?");
+  EXPECT_EQ(suggestion("zzzzzzz", {"test", "valid"}), "there are test, valid");
+}
+
 TEST(Text, near_names_finds_misspellings_and_nothing_far) {
   const std::vector<std::string> keys = {"capacity_factor", "k", "score", "losses"};
   EXPECT_EQ(did_you_mean("capcity_factor", keys), "did you mean `capacity_factor`?");
@@ -14,9 +19,7 @@ TEST(Text, near_names_finds_misspellings_and_nothing_far) {
   EXPECT_EQ(did_you_mean("temperature", keys), "");
 }
 
-TEST(Text, T29_at_most_three_near_names) {
-  EXPECT_EQ(near_names("name", {"name1", "name2", "name3", "name4"}).size(), 3u);
-}
+TEST(Text, T29_at_most_three_near_names) { EXPECT_EQ(near_names("name", {"name1", "name2", "name3", "name4"}).size(), 3u); }
 
 TEST(Text, printable_leaves_no_control_character) {
   EXPECT_EQ(printable("a\x1b[31mb\n\xC2\x9B"), "a\\x1b[31mb\\n\\u009b");

@@ -169,10 +169,13 @@ json read_prepared(const std::string& folder, const std::string& name) {
   const bool sound = about.is_object() && about.value("format", json()) == 1 && about.value("hash", json()).is_string() &&
                      about.value("files", json()).is_object();
   if (!sound) return nullptr;
-  for (const auto& [file, bytes] : about["files"].items()) {
+  // What was damaged since is prepared anew: a training on other tokens than the hash says would be a wrong result.
+  for (const auto& [file, facts] : about["files"].items()) {
     std::error_code error;
-    const auto size = fs::file_size(folder + "/" + file, error);
-    if (error || bytes != size) return nullptr;
+    const std::string path = folder + "/" + file;
+    if (!facts.is_object() || fs::file_size(path, error) != facts.value("bytes", json()) || error) return nullptr;
+    const auto hash = sha256_of_file(path);
+    if (!hash || *hash != facts.value("sha256", "")) return nullptr;
   }
   return about;
 }

@@ -206,6 +206,20 @@ TEST_F(Prepared, a_damaged_file_is_noticed_and_made_again) {
   EXPECT_EQ(read_file(file).value(), whole);
 }
 
+TEST_F(Prepared, a_file_of_the_right_size_with_other_bytes_is_noticed_and_made_again) {
+  const json first = prepare_all();
+  for (const std::string& file : {first["corpus"]["path"].get<std::string>() + "/tokens/owls.test.u16",
+                                 first["tasks"][0]["path"].get<std::string>() + "/train.labels.i32"}) {
+    std::string bytes = read_file(file).value();
+    const std::string whole = bytes;
+    bytes[0] = static_cast<char>(bytes[0] ^ 1);
+    ASSERT_TRUE(write_file(file, bytes));
+    EXPECT_TRUE(check_prepared(request(), places()).value().contains("missing")) << file;
+    EXPECT_EQ(prepare_all(), first);
+    EXPECT_EQ(read_file(file).value(), whole);
+  }
+}
+
 TEST_F(Prepared, domains_and_vocabulary_are_part_of_what_a_corpus_is) {
   auto other = request();
   other.without = {"cats"};

@@ -149,7 +149,7 @@ Result<nlohmann::json> write_corpus(const CorpusDescription& corpus, const std::
   if (auto status = write_file(folder + "/tokenizer.model", tokenizer.model()); !status) return pass(status);
   Sha256 hash;
   hash.update("moiety corpus 1\n").update(tokenizer.model());
-  nlohmann::json files = {{"tokenizer.model", tokenizer.model().size()}};
+  nlohmann::json files = {{"tokenizer.model", file_facts(tokenizer.model())}};
   nlohmann::json listed = nlohmann::json::array();
   std::size_t verified = 0;
   for (const auto& domain : domains) {
@@ -164,11 +164,10 @@ Result<nlohmann::json> write_corpus(const CorpusDescription& corpus, const std::
       const std::string documents = documents_path(folder, domain.name, part);
       if (auto status = write_sequences(*sequences, tokens, documents); !status) return pass(status);
       const std::string part_name(name_of(part));
-      hash.update(fmt::format("{} {}\n", domain.name, part_name))
-          .update(little_endian(sequences->tokens))
-          .update(little_endian(sequences->offsets));
-      files[tokens.substr(folder.size() + 1)] = 2 * sequences->tokens.size();
-      files[documents.substr(folder.size() + 1)] = 8 * sequences->offsets.size();
+      const auto token_bytes = little_endian(sequences->tokens), offset_bytes = little_endian(sequences->offsets);
+      hash.update(fmt::format("{} {}\n", domain.name, part_name)).update(token_bytes).update(offset_bytes);
+      files[tokens.substr(folder.size() + 1)] = file_facts(token_bytes);
+      files[documents.substr(folder.size() + 1)] = file_facts(offset_bytes);
       entry["documents"][part_name] = sequences->size();
       entry["characters"][part_name] = characters_of(domain.of(part));
       entry["tokens"][part_name] = sequences->tokens.size();

@@ -61,7 +61,7 @@ Result<nlohmann::json> write_task(const TaskDescription& task, const TaskText& t
     for (const auto& file : {tokens_file, offsets_file, labels_file}) {
       const auto bytes = read_file(file);
       if (!bytes) return pass(bytes);
-      files[file.substr(folder.size() + 1)] = bytes->size();
+      files[file.substr(folder.size() + 1)] = file_facts(*bytes);
       hash.update(file.substr(folder.size() + 1)).update(*bytes);
     }
     splits[std::string(name_of(part))] = {{"items", labels.size()}, {"tokens", sequences.tokens.size()}, {"cut", cut}};

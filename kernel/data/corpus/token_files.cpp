@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <type_traits>
 
 #include "kernel/base/files.h"
+#include "kernel/base/hash.h"
 
 namespace moiety::data {
 
@@ -67,6 +69,8 @@ Result<TokenSequences> read_sequences(const std::string& tokens_path, const std:
   if (!sound) return fail(ErrorKind::failed, fmt::format("{} is damaged: its offsets do not fit {}", offsets_path, tokens_path));
   return TokenSequences{std::move(*tokens), std::move(*offsets)};
 }
+
+nlohmann::json file_facts(const std::string& content) { return {{"bytes", content.size()}, {"sha256", sha256(content)}}; }
 
 std::string tokens_path(const std::string& corpus, std::string_view domain, Part part) {
   return fmt::format("{}/tokens/{}.{}.u16", corpus, domain, name_of(part));

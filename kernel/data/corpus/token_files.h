@@ -3,6 +3,7 @@
 #define MOIETY_KERNEL_DATA_CORPUS_TOKEN_FILES_H_
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,9 @@ Result<std::vector<Integer>> read_integers(const std::string& path);
 Status write_sequences(const TokenSequences& sequences, const std::string& tokens_path, const std::string& offsets_path);
 /// Refuses offsets that do not start at 0, fall, or do not end at the number of tokens.
 Result<TokenSequences> read_sequences(const std::string& tokens_path, const std::string& offsets_path);
+
+/// What the description of a prepared folder says of a file: {"bytes": …, "sha256": …}.
+nlohmann::json file_facts(const std::string& content);
 
 // Places inside a prepared corpus or task.
 std::string tokens_path(const std::string& corpus, std::string_view domain, Part part);

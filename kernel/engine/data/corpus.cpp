@@ -29,7 +29,7 @@ Result<CorpusFacts> CorpusFacts::read(const std::string& path) {
     }
   } catch (const nlohmann::json::exception& error) {
     return fail(ErrorKind::environment, path + "/corpus.json is damaged: " + error.what(),
-                "prepare the corpus again: moiety corpus prepare");
+                "run the recipe again: what is damaged is prepared anew");
   }
   if (facts.domains.empty() || facts.vocabulary < 1 || facts.vocabulary > 65536)
     return fail(ErrorKind::environment, path + "/corpus.json has no domain, or an impossible vocabulary");
@@ -45,7 +45,7 @@ Result<TokenStreams> TokenStreams::open(const CorpusFacts& facts, const char* sp
     const std::uint16_t* end = numbers->data() + numbers->size();
     if (std::any_of(numbers->data(), end, [&](std::uint16_t token) { return token >= facts.vocabulary; }))
       return fail(ErrorKind::environment, path + " is damaged: a token is outside the vocabulary",
-                  "prepare the corpus again: moiety corpus prepare");
+                  "run the recipe again: what is damaged is prepared anew");
     streams.streams_.push_back(std::move(*numbers));
   }
   return streams;

@@ -26,7 +26,7 @@ Result<TaskFacts> TaskFacts::read(const std::string& path) {
     facts.train_tokens = json.at("splits").at("train").at("tokens").get<std::int64_t>();
   } catch (const nlohmann::json::exception& error) {
     return fail(ErrorKind::environment, path + "/task.json is damaged: " + error.what(),
-                "prepare the task again: moiety corpus prepare");
+                "run the recipe again: what is damaged is prepared anew");
   }
   if (facts.classes.size() < 2) return fail(ErrorKind::environment, path + "/task.json has fewer than two classes");
   return facts;
@@ -42,7 +42,7 @@ Result<Items> Items::open(const TaskFacts& facts, const char* split) {
   if (!labels) return pass(labels);
   const auto damaged = [&](const char* what) {
     return fail(ErrorKind::environment, fmt::format("{}.* is damaged: {}", base, what),
-                "prepare the task again: moiety corpus prepare");
+                "run the recipe again: what is damaged is prepared anew");
   };
   if (offsets->size() != labels->size() + 1) return damaged("offsets and labels do not belong together");
   for (std::int64_t i = 0; i < labels->size(); ++i) {

@@ -14,7 +14,8 @@ namespace moiety::engine {
 template <class T>
 Result<MappedNumbers<T>> MappedNumbers<T>::open(const std::string& path) {
   const auto refuse = [&path](const std::string& why) {
-    return fail(ErrorKind::environment, "cannot read " + path + ": " + why, "prepare the data again: moiety corpus prepare");
+    return fail(ErrorKind::environment, "cannot read " + path + ": " + why,
+                "run the recipe again: what is damaged is prepared anew");
   };
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return refuse(std::generic_category().message(errno));

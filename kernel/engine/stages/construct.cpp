@@ -286,6 +286,12 @@ CheckResult check(const CheckContext& context) {
     auto made = make(context.components, context.job.config, site_of(model->architecture, layer), result.problems);
     if (!made) return result;
     const RouterCost cost = call("cost", made->router, [&] { return made->router.as<Router>().cost(made->site); });
+    if (made->site.experts > 0 && cost.experts_per_row > static_cast<double>(made->site.experts)) {
+      result.problems.push_back(
+          {"feed_forward.router", fmt::format("{} runs {} experts a row, but there are {}", made->router.name,
+                                              cost.experts_per_row, made->site.experts)});
+      return result;
+    }
     model->experts[i] = made->site.experts > 0 ? made->site.experts : -1;
     model->routing_multiply_adds[i] = cost.multiply_adds;
     // As many experts as are found: a row costs what it costs with one, what they add to the size is known after the stage.

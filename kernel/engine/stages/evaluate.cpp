@@ -62,7 +62,7 @@ Status measure_text(StageContext& context, const EvaluateOptions& options, const
       chosen.push_back(static_cast<std::int64_t>(d));
   for (const auto& wanted : options.domains)
     if (std::find(names.begin(), names.end(), wanted) == names.end())
-      return fail(ErrorKind::failed, fmt::format("the corpus has no domain `{}`; {}", wanted, did_you_mean(wanted, names)));
+      return fail(ErrorKind::failed, fmt::format("the corpus has no domain `{}`; {}", wanted, suggestion(wanted, names)));
   const std::int64_t length = model.architecture().context;
   std::int64_t count = 0;
   for (const std::int64_t domain : chosen) count += corpus->streams().windows(domain, length);
@@ -107,7 +107,7 @@ Status measure_items(StageContext& context, const EvaluateOptions& options, cons
     const auto split = split_of(set);
     if (!split)
       return fail(ErrorKind::failed,
-                  fmt::format("the task has no set `{}`; {}", set, did_you_mean(set, {"test", "valid", "train"})));
+                  fmt::format("the task has no set `{}`; {}", set, suggestion(set, {"test", "valid", "train"})));
     auto task = EvaluationTask::open(context.job.task, *split);
     if (!task) return pass(task);
     if (model.architecture().classes != task->facts().class_count())
@@ -177,7 +177,7 @@ CheckResult check(const CheckContext& context) {
   for (const auto& set : read.values.on)
     if (!split_of(set))
       result.problems.push_back(
-          {"on", fmt::format("the task has no set `{}`; {}", set, did_you_mean(set, {"test", "valid", "train"}))});
+          {"on", fmt::format("the task has no set `{}`; {}", set, suggestion(set, {"test", "valid", "train"}))});
   if (context.job.input("from") == nullptr) result.problems.push_back({"from", "a model to measure is needed"});
   if (!result.problems.empty()) return result;
   const auto model = planned_starting_model(context, 0, {}, result.problems);
@@ -191,7 +191,7 @@ CheckResult check(const CheckContext& context) {
       for (const auto& wanted : read.values.domains)
         if (std::find(facts->domains.begin(), facts->domains.end(), wanted) == facts->domains.end())
           result.problems.push_back(
-              {"data.domains", fmt::format("the corpus has no domain `{}`; {}", wanted, did_you_mean(wanted, facts->domains))});
+              {"data.domains", fmt::format("the corpus has no domain `{}`; {}", wanted, suggestion(wanted, facts->domains))});
   }
   if (text && read.values.tokens) {
     const auto length = static_cast<double>(model->architecture.context);

@@ -171,7 +171,9 @@ CheckResult check(const CheckContext& context) {
   auto read = stage_options<FinetuneOptions>(parameters, context.job, context.components);
   result.problems = read.problems;
   TaskFacts facts;
-  if (!context.job.task.empty()) {
+  if (context.job.task.empty()) {
+    facts.classes = {""};  // a task that is not prepared yet: there will be a head, its costs are counted with one class
+  } else {
     auto known = TaskFacts::read(context.job.task);
     if (!known) {
       result.problems.push_back({"task", known.error().message});

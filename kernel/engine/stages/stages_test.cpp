@@ -290,6 +290,20 @@ TEST(Evaluate, T11_what_was_measured_before_a_failure_is_recorded) {
   EXPECT_NE(series.find("accuracy"), std::string::npos);
 }
 
+// Generic: a router need not think of it (softmax of the README does not).
+TEST(Check, a_router_that_runs_more_experts_than_there_are_is_refused_before_the_run) {
+  const TinyStore store;
+  const json pretrain = store.pretrain("p"), construct = store.construct("c", "p", {{"use", "top-k"}, {"k", 5}});
+  std::string output;
+  std::vector<std::string> paths;
+  for (const json* job : {&pretrain, &construct}) {
+    paths.push_back((*job)["work"].get<std::string>() + "/job.json");
+    ASSERT_TRUE(write_file(paths.back(), job->dump()));
+  }
+  ASSERT_EQ(check_jobs(paths, output), 0);
+  EXPECT_NE(output.find("there are 4"), std::string::npos) << output;
+}
+
 TEST(Check, tells_cost_and_problems_of_a_chain_that_does_not_exist_yet) {
   const TinyStore store;
   json pretrain = store.pretrain("p"), construct = store.construct("c", "p", {{"use", "avg-k"}, {"k", 2}}),
@@ -307,6 +321,15 @@ TEST(Check, tells_cost_and_problems_of_a_chain_that_does_not_exist_yet) {
   ASSERT_EQ(lines.size(), 4U);
   for (const auto& line : lines) EXPECT_TRUE(line["problems"].empty()) << line;
   EXPECT_FALSE(fs::exists(store.artifact("p")));
+  // The same before corpus and task are prepared: nothing is wrong with the recipe, only costs are not all known.
+  for (const std::string& path : paths) {
+    json unprepared = json::parse(*read_file(path));
+    unprepared["corpus"] = unprepared["task"] = nullptr;
+    ASSERT_TRUE(write_file(path, unprepared.dump()));
+  }
+  std::string early;
+  ASSERT_EQ(check_jobs(paths, early), 0);
+  for (const auto& line : split(early, '\n')) EXPECT_TRUE(line.empty() || json::parse(line)["problems"].empty()) << line;
   // What the plan says is what the run costs.
   ASSERT_EQ(run_here(pretrain), 0);
   ASSERT_EQ(run_here(construct), 0);

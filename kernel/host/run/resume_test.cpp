@@ -81,6 +81,21 @@ TEST(Resume, a_signal_stops_resumable_and_says_how_to_go_on) {
   }
 }
 
+TEST(Resume, a_worker_stopped_by_somebody_else_is_no_failure_and_no_result) {
+  Sandbox box;
+  box.write("recipe.toml", long_recipe());
+  auto child = start(box);
+  ASSERT_TRUE(box.wait_for_call("run base"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const int pid = std::stoi(box.sql("SELECT pid FROM attempt"));
+  ASSERT_GT(pid, 1);
+  ASSERT_EQ(::kill(pid, SIGTERM), 0);
+  const auto ran = finish(child);
+  EXPECT_EQ(ran.code, 128 + SIGTERM) << ran.all();
+  EXPECT_TRUE(has(ran.output, "0 of 1 runs done; interrupted, resumable: main seed 1")) << ran.output;
+  EXPECT_EQ(box.sql("SELECT state FROM attempt"), "interrupted");
+}
+
 TEST(Resume, a_worker_that_does_not_listen_is_killed_by_the_second_signal) {
   Sandbox box;
   box.write("recipe.toml", long_recipe("stubborn"));

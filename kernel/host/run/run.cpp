@@ -108,9 +108,14 @@ std::string last_line(const Plan& plan, const RunSummary& summary, const Verdict
   std::vector<std::string> parts;
   const auto failed = runs_of(plan, summary.failed);
   const auto diverged = runs_of(plan, summary.diverged);
-  parts.push_back(fmt::format("{} of {} runs done",
-                              plan.runs.size() - std::min(plan.runs.size(), failed.size() + diverged.size()), plan.runs.size()));
+  const auto interrupted = runs_of(plan, summary.interrupted);
+  const auto done = std::count_if(plan.runs.begin(), plan.runs.end(), [&](const auto& run) {
+    return std::all_of(run.stages.begin(), run.stages.end(),
+                       [&](const auto& entry) { return summary.not_done.count(entry.id) == 0; });
+  });
+  parts.push_back(fmt::format("{} of {} runs done", done, plan.runs.size()));
   if (!failed.empty()) parts.push_back("failed: " + join(failed, ", "));
+  if (!interrupted.empty()) parts.push_back("interrupted, resumable: " + join(interrupted, ", "));
   if (!diverged.empty()) parts.push_back("diverged: " + join(diverged, ", "));
   const auto claims = verdicts.supported.size() + verdicts.refuted.size() + verdicts.undecided.size();
   if (claims > 0) {
@@ -138,7 +143,7 @@ std::string report(const RunRequest& request, const Recorder& recorder, registry
     else
       text += "no claims: " + claims.error().message + "\n\n";
   }
-  for (const auto* list : {&summary.failed, &summary.diverged}) {
+  for (const auto* list : {&summary.failed, &summary.diverged, &summary.interrupted}) {
     for (const auto& lost : *list)
       text += printable(name(lost.end.state) + std::string(": ") + instance_text(lost.stage->name, lost.stage->labels) + " (" +
                         whose(plan, *lost.stage) + "): " + lost.end.error) +
@@ -159,6 +164,7 @@ bool complete(const RunSummary& summary) {
 /// Exit code of a run that was neither stopped nor met a problem of the machine.
 int verdict_code(const RunRequest& request, const RunSummary& summary, const Verdicts& verdicts) {
   int code = complete(summary) ? 0 : 1;
+  if (summary.failed.empty() && !summary.interrupted.empty()) code = summary.interrupted.front().end.exit_code;
   for (const auto& wanted : request.require) {
     if (std::find(verdicts.supported.begin(), verdicts.supported.end(), wanted) != verdicts.supported.end()) continue;
     say("the claim `" + wanted + "` (--require) is not supported");

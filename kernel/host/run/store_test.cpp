@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "kernel/base/files.h"
+#include "kernel/base/hash.h"
 
 namespace moiety::host {
 namespace {
@@ -40,6 +41,22 @@ TEST_F(StoreTest, an_artifact_is_absent_whole_or_damaged) {
     put(text);
     EXPECT_EQ(store_.look_up(kStored).state, StoredStage::State::damaged) << text;
   }
+}
+
+// What goes from an artifact into the registry must be what the stage wrote; a model is checked by whoever reads it.
+TEST_F(StoreTest, a_series_of_the_right_size_with_other_numbers_is_damaged) {
+  const std::string series = "{\"name\":\"accuracy\",\"value\":0.07}\n", path = store_.artifact(kStored) + "/series.jsonl";
+  put(R"({"stage":")" + kStored + R"(","files":{"series.jsonl":{"bytes":)" + std::to_string(series.size()) + R"(,"sha256":")" +
+      sha256(series) + R"("}}})");
+  ASSERT_TRUE(write_file(path, series));
+  EXPECT_EQ(store_.look_up(kStored).state, StoredStage::State::whole);
+  std::string other = series;
+  other[other.find("0.07") + 2] = '9';
+  ASSERT_TRUE(write_file(path, other));
+  EXPECT_EQ(store_.look_up(kStored).state, StoredStage::State::damaged);
+  EXPECT_EQ(store_.look_up(kStored).problem, "series.jsonl is not what was written");
+  put(R"({"stage":")" + kStored + R"(","files":{}})");
+  EXPECT_EQ(store_.look_up(kStored).problem, "series.jsonl is not in the manifest");
 }
 
 TEST_F(StoreTest, a_manifest_cannot_lead_out_of_its_artifact) {

@@ -28,7 +28,8 @@ std::string loss_text(const nlohmann::json& manifest) {
   }
   const auto unigram = real_at(results, "unigram_loss");
   if (!loss) return "";
-  std::string text = fmt::format("validation loss {:.3f} nats a token", *loss);
+  std::string text = fmt::format("validation loss {:.3f} nats", *loss);
+  if (unigram) text += " a token";
   if (unigram) text += fmt::format("; a unigram model of the same tokens: {:.3f}", *unigram);
   return text;
 }
@@ -62,6 +63,8 @@ RunSummary Supervisor::run() {
   }
   summary_.done = board_.count(StageState::done);
   summary_.skipped = board_.count(StageState::skipped);
+  for (const auto& stage : context_.plan.stages)
+    if (board_.state(stage.id) != StageState::done) summary_.not_done.insert(stage.id);
   summary_.seconds = now_seconds() - begin_;
   return std::move(summary_);
 }
@@ -250,6 +253,7 @@ void Supervisor::finish(Running& running) {
       } else if (!stopping_) {
         // Somebody else stopped this one worker: it can be resumed, so it is no failure, but this run does not finish it.
         display_.note("interrupted: " + label(stage) + ": " + end.error + "; the same command goes on with it", true);
+        summary_.interrupted.push_back({&stage, end, running.worker->log()});
       }
       return;
     default:

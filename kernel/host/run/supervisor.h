@@ -40,7 +40,8 @@ struct LostStage {
 };
 
 struct RunSummary {
-  std::vector<LostStage> failed, diverged;
+  std::vector<LostStage> failed, diverged, interrupted;  ///< interrupted: by others, this run goes on with the rest
+  std::set<std::string> not_done;                        ///< stages by id
   std::size_t ran = 0, reused = 0, done = 0, skipped = 0, total = 0;
   int signal = 0;                    ///< SIGINT or SIGTERM that ended the run early
   std::optional<Error> environment;  ///< disk full, store or registry not writable: ended early, resumable
