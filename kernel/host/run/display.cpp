@@ -16,7 +16,7 @@ namespace {
 
 std::size_t columns(std::FILE* out) {
   winsize size{};
-  if (::ioctl(::fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 20) return size.ws_col;
+  if (::ioctl(::fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   return 80;
 }
 
@@ -120,7 +120,7 @@ void Display::update(const std::vector<LiveStage>& stages, const LiveTotal& tota
   }
   if (now - last_ < 0.2) return;
   last_ = now;
-  const auto most = columns(out_) - 1;
+  const auto most = std::max<std::size_t>(columns(out_), 2) - 1;
   std::string text = drawn_ > 0 ? fmt::format("\x1b[{}A\r\x1b[J", drawn_) : "";
   for (const auto& stage : stages) text += cut(line_of(stage), most) + "\n";
   text += cut(line_of(total), most) + "\n";

@@ -1,7 +1,12 @@
 #include "kernel/host/run/display.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <memory>
 
 #include "kernel/base/files.h"
@@ -87,6 +92,28 @@ TEST(Display, a_terminal_redraws_in_place_and_a_note_stays_above) {
   });
   const auto block = line_of(tuned()) + "\n0 of 2 stages done, 1 running; ";
   EXPECT_EQ(text, block + "1 s so far\n\x1b[2A\r\x1b[Jfailed: other\n" + block + "2 s so far\n\x1b[2A\r\x1b[J");
+}
+
+/// What a display writes to a terminal so many columns wide.
+std::string on_terminal(unsigned short columns) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> screen(::fdopen(::posix_openpt(O_RDWR | O_NOCTTY), "r+"), std::fclose);
+  const int number = ::fileno(screen.get());
+  EXPECT_EQ(::grantpt(number), 0);
+  EXPECT_EQ(::unlockpt(number), 0);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> terminal(std::fopen(::ptsname(number), "w"), std::fclose);
+  const winsize size{24, columns, 0, 0};
+  EXPECT_EQ(::ioctl(::fileno(terminal.get()), TIOCSWINSZ, &size), 0);
+  Display display(terminal.get(), Display::Mode::terminal);
+  display.update({tuned()}, {0, 2, 1, 0, 1, std::nullopt}, 1);
+  std::string text(4096, '\0');
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(0, ::read(number, text.data(), text.size()))));
+  return text;
+}
+
+TEST(Display, lines_fit_narrow_terminals_too) {
+  EXPECT_EQ(on_terminal(20), "tuned (arm cluster…\r\n0 of 2 stages done…\r\n");
+  EXPECT_EQ(on_terminal(10), "tuned (a…\r\n0 of 2 s…\r\n");
+  EXPECT_EQ(on_terminal(1), "…\r\n…\r\n");
 }
 
 TEST(Display, quiet_shows_only_what_is_important) {
