@@ -55,6 +55,7 @@ std::vector<Shadowed> hide_shadowed(std::vector<json>* files) {
 
 Result<Discovery> discover(const DiscoveryOptions& options) {
   auto search = find_plugin_files(options.order);
+  if (auto status = check_named(search); !status) return pass(status);
   CatalogCache cache(options.store + "/catalog.json", surroundings(options.worker));
   Discovery found{json(), {}, std::move(search.folders), {}, {}, std::move(cache), 0};
 

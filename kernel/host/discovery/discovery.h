@@ -36,7 +36,8 @@ struct Discovery {
   int asked = 0;       ///< files that had to be probed
 };
 
-/// Errors (`environment`): the worker cannot be asked, or what it says is not understood. A bad plugin file is never an error
+/// Errors: `usage`, a `--plugin-path` that is not there; `environment`, the worker cannot be asked, or what it says is not
+/// understood. A bad plugin file is never an error
 /// here.
 Result<Discovery> discover(const DiscoveryOptions& options);
 

@@ -167,6 +167,7 @@ TEST_F(DiscoveryTest, the_first_in_search_order_hides_the_same_component_later) 
 }
 
 TEST_F(DiscoveryTest, a_worker_that_cannot_answer_is_an_environment_error) {
+  ASSERT_TRUE(make_folders(folder_ / "plugins"));
   ::setenv("FAKE_DESCRIBE", "crash", 1);
   const auto found = look();
   ASSERT_FALSE(found);

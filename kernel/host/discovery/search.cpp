@@ -18,6 +18,7 @@ namespace moiety::host {
 namespace fs = std::filesystem;
 namespace {
 
+constexpr const char* kNamed = "--plugin-path";
 constexpr std::string_view kSuffix = ".moiety.so";
 
 bool is_plugin_name(const std::string& name) {
@@ -88,6 +89,20 @@ Search find_plugin_files(const std::vector<SearchPath>& order) {
   return search;
 }
 
+Status check_named(const Search& search) {
+  for (const auto& folder : search.folders) {
+    if (folder.origin != kNamed) continue;
+    std::error_code error;
+    const auto status = fs::status(folder.path, error);
+    std::string problem = folder.problem;
+    if (problem.empty() && !fs::exists(status)) problem = error.message();
+    if (problem.empty()) continue;
+    return fail(ErrorKind::usage, std::string(kNamed) + " " + printable(folder.path) + ": " + problem,
+                "name a folder that holds *.moiety.so files, or one such file");
+  }
+  return {};
+}
+
 std::vector<SearchPath> search_order(const std::vector<std::string>& given,
                                      const std::vector<std::string>& trusted_recipe_paths) {
   std::vector<SearchPath> order;
@@ -96,7 +111,7 @@ std::vector<SearchPath> search_order(const std::vector<std::string>& given,
       if (!path.empty()) order.push_back({path, origin});
     }
   };
-  for (const auto& list : given) add_list(list, "--plugin-path");
+  for (const auto& list : given) add_list(list, kNamed);
   if (const char* list = std::getenv("MOIETY_PLUGIN_PATH"); list != nullptr) add_list(list, "MOIETY_PLUGIN_PATH");
   for (const auto& path : trusted_recipe_paths) order.push_back({path, "the recipe's plugins.path"});
   const auto shipped = shipped_plugin_folders();

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "kernel/base/result.h"
+
 namespace moiety::host {
 
 /// What tells whether a file is still the one that was looked at before.
@@ -44,6 +46,10 @@ struct Search {
 
 /// Entries may be folders or single `*.moiety.so` files. All paths in the answer are absolute.
 Search find_plugin_files(const std::vector<SearchPath>& order);
+
+/// Error (`usage`): a folder or file that the command line names (`--plugin-path`) is not there or cannot be read. Those of the
+/// environment and of the install may be missing.
+Status check_named(const Search& search);
 
 /// The search order of design and README: `--plugin-path` (each may be a colon list), MOIETY_PLUGIN_PATH, the recipe's own path
 /// when it is trusted, beside the program, the install folder.

@@ -81,6 +81,27 @@ TEST(Search, a_folder_that_is_missing_or_a_loop_hides_no_other) {
   EXPECT_EQ(search.folders[1].problem, "Too many levels of symbolic links");
 }
 
+TEST(Search, what_the_command_line_names_must_be_there) {
+  TemporaryFolder folder;
+  ASSERT_TRUE(write_file(folder / "notes.txt", "x"));
+  ASSERT_TRUE(write_file(folder / "a.moiety.so", "x"));
+  const auto check = [&](const std::string& name, const char* origin) {
+    return check_named(find_plugin_files({{folder / name, origin}}));
+  };
+  EXPECT_TRUE(check("", "--plugin-path"));
+  EXPECT_TRUE(check("a.moiety.so", "--plugin-path"));
+  EXPECT_TRUE(check("none", "MOIETY_PLUGIN_PATH"));
+  for (const auto& [name, problem] :
+       std::vector<std::pair<std::string, std::string>>{{"none", "No such file or directory"},
+                                                        {"none.moiety.so", "No such file or directory"},
+                                                        {"notes.txt", "Not a directory"}}) {
+    const auto status = check(name, "--plugin-path");
+    ASSERT_FALSE(status) << name;
+    EXPECT_EQ(status.error().kind, ErrorKind::usage);
+    EXPECT_EQ(status.error().message, "--plugin-path " + (folder / name) + ": " + problem);
+  }
+}
+
 TEST(Search, a_file_reached_twice_is_one) {
   TemporaryFolder folder;
   ASSERT_TRUE(make_folders(folder / "one"));
