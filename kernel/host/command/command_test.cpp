@@ -192,6 +192,26 @@ TEST(CommandLine, an_unusable_TMPDIR_is_a_problem_of_the_machine) {
   }
 }
 
+TEST(CommandLine, one_format_at_a_time) {
+  Sandbox box;
+  const auto ran = box.run({"sql", "SELECT 1", "--json", "--csv"});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_EQ(ran.errors, "one format only, not --json and --csv\n");
+}
+
+TEST(CommandLine, a_plugin_path_that_is_not_there_is_an_error) {
+  Sandbox box;
+  box.write("recipe.toml", two_arm_recipe());
+  for (std::vector<std::string> words : {std::vector<std::string>{"plugins"}, {"plan", "recipe.toml"}, {"run", "recipe.toml"}}) {
+    words.insert(words.end(), {"--plugin-path", "none"});
+    const auto ran = box.run(words);
+    EXPECT_EQ(ran.code, 2) << words[0];
+    EXPECT_TRUE(has(ran.errors, "--plugin-path ")) << ran.errors;
+    EXPECT_TRUE(has(ran.errors, "/none: No such file or directory")) << ran.errors;
+  }
+  EXPECT_FALSE(fs::exists(box.registry()));
+}
+
 TEST(CommandLine, an_unknown_recipe_is_refused_with_a_near_name) {
   Sandbox box;
   box.write("quickstart.toml", "");

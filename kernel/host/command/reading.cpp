@@ -23,11 +23,16 @@ std::vector<OptionSpec> with_format(std::vector<OptionSpec> options) {
   return options;
 }
 
-Format format_of(const Arguments& arguments) {
-  if (arguments.has("json")) return Format::json;
-  if (arguments.has("csv")) return Format::csv;
-  if (arguments.has("md")) return Format::markdown;
-  return Format::table;
+Result<Format> format_of(const Arguments& arguments) {
+  std::vector<std::string> given;
+  Format format = Format::table;
+  for (const auto& [name, wanted] : {std::pair("json", Format::json), {"csv", Format::csv}, {"md", Format::markdown}}) {
+    if (!arguments.has(name)) continue;
+    given.push_back(std::string("--") + name);
+    format = wanted;
+  }
+  if (given.size() < 2) return format;
+  return fail(ErrorKind::usage, "one format only, not " + join(given, " and "));
 }
 
 /// The registry that is there, never a new one. `mend`: for reports that mark attempts whose process is gone, where the file may
@@ -42,10 +47,14 @@ Result<registry::Registry> open_to_read(const Arguments& arguments, bool mend) {
   return writable ? std::move(writable) : std::move(opened);
 }
 
-int print(const Arguments& arguments, const std::function<Result<std::string>(registry::Registry&)>& text, bool mend = false) {
+using Text = std::function<Result<std::string>(registry::Registry&, Format)>;
+
+int print(const Arguments& arguments, const Text& text, bool mend = false) {
+  const auto format = format_of(arguments);
+  if (!format) return complain(format.error());
   auto opened = open_to_read(arguments, mend);
   if (!opened) return complain(opened.error());
-  const auto answer = text(*opened);
+  const auto answer = text(*opened, *format);
   if (!answer) return complain(answer.error());
   std::fputs(answer->c_str(), stdout);
   if (!answer->empty() && answer->back() != '\n') std::fputs("\n", stdout);
@@ -54,22 +63,22 @@ int print(const Arguments& arguments, const std::function<Result<std::string>(re
 
 int runs(const Arguments& arguments) {
   return print(
-      arguments, [&](auto& r) { return registry::runs_text(r, arguments.value("study"), format_of(arguments)); }, true);
+      arguments, [&](auto& r, Format format) { return registry::runs_text(r, arguments.value("study"), format); }, true);
 }
 
 int show(const Arguments& arguments) {
   return print(
-      arguments, [&](auto& r) { return registry::show_text(r, arguments.words()[0], format_of(arguments)); }, true);
+      arguments, [&](auto& r, Format format) { return registry::show_text(r, arguments.words()[0], format); }, true);
 }
 
 int logs(const Arguments& arguments) {
   const auto lines = arguments.number("lines", 40, 0);
   if (!lines) return complain(lines.error());
-  return print(arguments, [&](auto& r) { return registry::logs_text(r, arguments.words()[0], *lines); });
+  return print(arguments, [&](auto& r, Format) { return registry::logs_text(r, arguments.words()[0], *lines); });
 }
 
 int sql(const Arguments& arguments) {
-  return print(arguments, [&](auto& r) { return registry::sql_text(r, arguments.words()[0], format_of(arguments)); });
+  return print(arguments, [&](auto& r, Format format) { return registry::sql_text(r, arguments.words()[0], format); });
 }
 
 int compare(const Arguments& arguments) {
@@ -77,11 +86,11 @@ int compare(const Arguments& arguments) {
   options.study = arguments.value("study");
   options.arms = arguments.words();
   options.metrics = arguments.values("metric");
-  return print(arguments, [&](auto& r) { return registry::compare_text(r, options, format_of(arguments)); });
+  return print(arguments, [&](auto& r, Format format) { return registry::compare_text(r, options, format); });
 }
 
 int claims(const Arguments& arguments) {
-  return print(arguments, [&](auto& r) { return registry::claims_text(r, arguments.value("study"), format_of(arguments)); });
+  return print(arguments, [&](auto& r, Format format) { return registry::claims_text(r, arguments.value("study"), format); });
 }
 
 const OptionSpec kStudy = {"study", "STUDY", "name or id of a study (default: the newest)"};
