@@ -2,12 +2,16 @@
 #ifndef MOIETY_REGISTRY_REPORT_H_
 #define MOIETY_REGISTRY_REPORT_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "registry/registry.h"
 
 namespace moiety::registry {
+
+/// Takes a part of a text; false: no more of it is wanted.
+using TextSink = std::function<bool(const std::string&)>;
 
 enum class Format { table, json, csv, markdown };
 
@@ -22,6 +26,9 @@ Result<std::string> logs_text(Registry&, const std::string& run, int lines);
 /// `moiety sql QUERY`: read-only, under an authorizer that denies ATTACH, VACUUM INTO, writes and load_extension; functions
 /// stddev, median, ci95 beside SQLite's own. NULL-for-NaN metrics print as nan.
 Result<std::string> sql_text(Registry&, const std::string& query, Format);
+/// The same, passed on while the query runs: an answer may be larger than memory, or have no end. Ends early, without an error,
+/// when the sink takes no more. After an error in the middle the sink has had the rows before it.
+Status sql_rows(Registry&, const std::string& query, Format, const TextSink& sink);
 
 struct CompareOptions {
   std::string study;                 ///< id prefix or name; "" = the newest

@@ -15,6 +15,7 @@
 #include "kernel/base/text.h"
 #include "registry/internal.h"
 #include "registry/report.h"
+#include "registry/row_printer.h"
 #include "registry/sql_functions.h"
 #include "registry/table.h"
 
@@ -185,7 +186,7 @@ Error query_error(Database& database, const std::string& denied) {
 
 }  // namespace
 
-Result<std::string> sql_text(Registry& registry, const std::string& query, Format format) {
+Status sql_rows(Registry& registry, const std::string& query, Format format, const TextSink& sink) {
   static const std::set<std::string> reading = {"SELECT", "WITH", "VALUES", "EXPLAIN", "PRAGMA"};
   const auto word = first_word(query);
   if (skip_blanks(query) == query.size()) {
@@ -233,18 +234,30 @@ Result<std::string> sql_text(Registry& registry, const std::string& query, Forma
     header.emplace_back(sqlite3_column_name(statement, i));
     nan_columns.push_back(!outer_join && null_means_nan(statement, i));
   }
-  Table table(header);
+  RowPrinter printer(header, format, sink);
   int code = SQLITE_ROW;
-  while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
+  while (!interrupted && (code = sqlite3_step(statement)) == SQLITE_ROW) {
     std::vector<Cell> row;
     for (int i = 0; i < columns; ++i) row.push_back(cell_of(statement, i, nan_columns[static_cast<std::size_t>(i)]));
-    table.add(std::move(row));
+    if (!printer.add(std::move(row))) return {};
   }
-  if (code != SQLITE_DONE) {
-    sqlite3_set_authorizer(connection, nullptr, nullptr);
-    return tl::unexpected(query_error(*database, denied));
+  if (code == SQLITE_DONE) {
+    printer.finish();
+    return {};
   }
-  return table.render(format);
+  printer.give_up();
+  sqlite3_set_authorizer(connection, nullptr, nullptr);
+  return tl::unexpected(query_error(*database, denied));
+}
+
+Result<std::string> sql_text(Registry& registry, const std::string& query, Format format) {
+  std::string out;
+  const auto status = sql_rows(registry, query, format, [&out](const std::string& text) {
+    out += text;
+    return true;
+  });
+  if (!status) return pass(status);
+  return out;
 }
 
 }  // namespace moiety::registry

@@ -121,6 +121,38 @@ TEST_F(Sql, text_is_escaped_for_where_it_goes) {
   EXPECT_EQ(nlohmann::json::parse(*json)[0]["a_2"], 1) << "columns of one name stay apart";
 }
 
+const std::string endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i, 'x' AS x FROM n";
+
+TEST_F(Sql, an_answer_without_end_is_passed_on_while_it_comes) {
+  for (const auto& [format, line] :
+       std::vector<std::pair<Format, std::string>>{{Format::csv, "\n20000,x\n"},
+                                                   {Format::markdown, "\n| 20000 | x |\n"},
+                                                   {Format::table, "\n20000  x\n"},
+                                                   {Format::json, "\"i\": 20000,\n  \"x\": \"x\""}}) {
+    std::string seen;
+    const auto status = sql_rows(*registry, endless, format, [&](const std::string& text) {
+      EXPECT_LT(text.size(), 1U << 20);
+      seen += text;
+      return seen.find(line) == std::string::npos;
+    });
+    ASSERT_OK(status);
+    EXPECT_THAT(seen.substr(0, 40), HasSubstr("i"));
+    EXPECT_NE(seen.find(line), std::string::npos);
+  }
+}
+
+TEST_F(Sql, an_error_before_much_was_printed_prints_nothing) {
+  int parts = 0;
+  const auto status =
+      sql_rows(*registry, "SELECT 1 UNION ALL SELECT abs(-9223372036854775807 - 1)", Format::csv, [&](const std::string&) {
+        ++parts;
+        return true;
+      });
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().message, "the query is wrong: integer overflow");
+  EXPECT_EQ(parts, 0);
+}
+
 int signals_seen = 0;
 
 TEST_F(Sql, ctrl_c_ends_an_endless_query_and_the_signal_is_passed_on) {
@@ -138,13 +170,15 @@ TEST_F(Sql, ctrl_c_ends_an_endless_query_and_the_signal_is_passed_on) {
     }
     return 0;
   });
-  const auto out = sql_text(*registry, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
-                            Format::table);
+  const auto out = sql_text(*registry, "SELECT count(*) FROM (" + endless + ")", Format::table);
+  const auto rows = sql_rows(*registry, endless, Format::csv, [](const std::string&) { return true; });
   kill(child, SIGKILL);
   wait_for(child);
   sigaction(SIGINT, &before, nullptr);
   ASSERT_FALSE(out);
   EXPECT_EQ(out.error().message, "the query was interrupted");
+  ASSERT_FALSE(rows);
+  EXPECT_EQ(rows.error().message, "the query was interrupted");
   EXPECT_GT(signals_seen, 0);
 }
 

@@ -5,30 +5,22 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 
 #include "kernel/base/text.h"
+#include "registry/row_printer.h"
 
 namespace moiety::registry {
 
 namespace {
 
-std::string padded(const std::string& text, std::size_t columns, bool right) {
-  const std::size_t has = width(text);
-  const std::string space(columns > has ? columns - has : 0, ' ');
-  return right ? space + text : text + space;
+bool reads_as_number(const std::string& text) {
+  char* end = nullptr;
+  (void)std::strtod(text.c_str(), &end);
+  return end != text.c_str() && *end == '\0';
 }
 
-std::string without_trailing_space(std::string line) {
-  line.erase(line.find_last_not_of(' ') + 1);
-  return line;
-}
-
-std::string plain(const nlohmann::ordered_json& value) {
-  if (value.is_null()) return {};
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_number_float()) return number(value.get<double>());
-  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+}  // namespace
 
 std::vector<std::string> unique_names(const std::vector<std::string>& header) {
   std::vector<std::string> out;
@@ -39,14 +31,6 @@ std::vector<std::string> unique_names(const std::vector<std::string>& header) {
   }
   return out;
 }
-
-bool reads_as_number(const std::string& text) {
-  char* end = nullptr;
-  (void)std::strtod(text.c_str(), &end);
-  return end != text.c_str() && *end == '\0';
-}
-
-}  // namespace
 
 Cell Cell::empty() { return {}; }
 Cell Cell::of_text(const std::string& text) { return {text, text, false}; }
@@ -116,49 +100,15 @@ nlohmann::ordered_json Table::json() const {
 }
 
 std::string Table::render(Format format) const {
-  if (format == Format::json) return json_text(json());
   std::string out;
-  if (format == Format::csv) {
-    std::vector<std::string> cells;
-    for (const auto& name : header_) cells.push_back(csv_cell(name, false));
-    out = join(cells, ",") + "\n";
-    for (const auto& row : rows_) {
-      cells.clear();
-      for (const auto& cell : row) cells.push_back(csv_cell(plain(cell.value), !cell.value.is_string() || cell.right));
-      out += join(cells, ",") + "\n";
-    }
-    return out;
-  }
-  if (format == Format::markdown) {
-    std::string rule;
-    for (std::size_t i = 0; i < header_.size(); ++i) {
-      const bool right = !rows_.empty() && rows_.front()[i].right;
-      out += "| " + markdown_text(header_[i]) + " ";
-      rule += right ? "|---:" : "|---";
-    }
-    out += "|\n" + rule + "|\n";
-    for (const auto& row : rows_) {
-      for (const auto& cell : row) out += "| " + markdown_text(cell.text) + " ";
-      out += "|\n";
-    }
-    return out;
-  }
-  std::vector<std::size_t> widths;
-  for (const auto& name : header_) widths.push_back(width(printable(name)));
-  for (const auto& row : rows_) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(printable(row[i].text)));
-  }
-  std::vector<std::string> cells;
-  for (std::size_t i = 0; i < header_.size(); ++i) {
-    const bool right = std::any_of(rows_.begin(), rows_.end(), [&](const auto& row) { return row[i].right; });
-    cells.push_back(padded(printable(header_[i]), widths[i], right));
-  }
-  out = without_trailing_space(join(cells, "  ")) + "\n";
-  for (const auto& row : rows_) {
-    cells.clear();
-    for (std::size_t i = 0; i < row.size(); ++i) cells.push_back(padded(printable(row[i].text), widths[i], row[i].right));
-    out += without_trailing_space(join(cells, "  ")) + "\n";
-  }
+  const auto append = [&out](const std::string& text) {
+    out += text;
+    return true;
+  };
+  const auto all = std::numeric_limits<std::size_t>::max();
+  RowPrinter printer(header_, format, append, {all, all});
+  for (const auto& row : rows_) printer.add(row);
+  printer.finish();
   return out;
 }
 

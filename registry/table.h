@@ -55,6 +55,9 @@ class Document {
 std::string json_text(const nlohmann::ordered_json& document);
 nlohmann::ordered_json json_number(double value);
 
+/// Columns of one name get numbers, so that all stay apart as an object's members.
+std::vector<std::string> unique_names(const std::vector<std::string>& header);
+
 std::string csv_cell(const std::string& text, bool is_number);
 std::string markdown_text(const std::string& text);
 

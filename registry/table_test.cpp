@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "registry/row_printer.h"
+
 namespace moiety::registry {
 namespace {
 
@@ -47,6 +49,29 @@ TEST(Table, ages_are_rounded_for_people) {
   EXPECT_EQ(ago(14 * 60), "14 min ago");
   EXPECT_EQ(ago(3 * 3600), "3 h ago");
   EXPECT_EQ(ago(3 * 86400), "3 days ago");
+}
+
+TEST(RowPrinter, rows_after_those_held_keep_the_widths_and_wider_ones_stand_out) {
+  std::string out;
+  const auto append = [&](const std::string& text) {
+    out += text;
+    return true;
+  };
+  RowPrinter printer({"name", "n"}, Format::table, append, {2, 1000});
+  for (const std::string name : {"a", "longer", "b", "much longer"}) {
+    printer.add({Cell::of_text(name), Cell::of_integer(7)});
+  }
+  printer.finish();
+  EXPECT_EQ(out, "name    n\na       7\nlonger  7\nb       7\nmuch longer  7\n");
+}
+
+TEST(RowPrinter, json_is_what_the_whole_table_gives) {
+  Table table({"a", "a"});
+  EXPECT_EQ(table.render(Format::json), json_text(table.json()));
+  table.add({Cell::of_text("x\ny"), Cell::of_number(0.5)});
+  EXPECT_EQ(table.render(Format::json), json_text(table.json()));
+  table.add({Cell::empty(), Cell::of_integer(3)});
+  EXPECT_EQ(table.render(Format::json), json_text(table.json()));
 }
 
 }  // namespace

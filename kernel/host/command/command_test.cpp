@@ -192,6 +192,20 @@ TEST(CommandLine, an_unusable_TMPDIR_is_a_problem_of_the_machine) {
   }
 }
 
+TEST(CommandLine, an_endless_answer_needs_little_memory_and_ends_with_its_output) {
+  Sandbox box;
+  box.write("recipe.toml", two_arm_recipe());
+  ASSERT_EQ(box.run_recipe().code, 0);
+  const std::string query = "sql 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n' ";
+  for (const std::string format : {"", "--json", "--csv", "--md"}) {
+    const auto full = run_in_shell(box, query + format + " >/dev/full");
+    EXPECT_EQ(full.code, 3) << format << full.errors;
+    const auto head = run_in_shell(box, query + format + " | head -n 300000 | tail -n 1");
+    EXPECT_NE(head.output, "") << format;
+    EXPECT_EQ(head.errors, "") << format;
+  }
+}
+
 TEST(CommandLine, one_format_at_a_time) {
   Sandbox box;
   const auto ran = box.run({"sql", "SELECT 1", "--json", "--csv"});

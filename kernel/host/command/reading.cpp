@@ -78,7 +78,15 @@ int logs(const Arguments& arguments) {
 }
 
 int sql(const Arguments& arguments) {
-  return print(arguments, [&](auto& r, Format format) { return registry::sql_text(r, arguments.words()[0], format); });
+  const auto format = format_of(arguments);
+  if (!format) return complain(format.error());
+  auto opened = open_to_read(arguments, false);
+  if (!opened) return complain(opened.error());
+  // Not collected before it is printed: an answer may be larger than memory.
+  const auto status = registry::sql_rows(*opened, arguments.words()[0], *format, [](const std::string& text) {
+    return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::ferror(stdout) == 0;
+  });
+  return status ? 0 : complain(status.error());
 }
 
 int compare(const Arguments& arguments) {
