@@ -90,7 +90,8 @@ bool names_metric(const std::string& wanted, const std::string& stage, const std
 /// An arm that does not vary along an axis of the recipe is compared at each of its labels with the arms that do.
 void repeat_along_axes(std::map<SeriesName, SeriesValues>& series, const std::set<std::string>& axes) {
   std::vector<SeriesName> repeated;
-  for (const auto& [name, values] : series) {
+  for (const auto& entry : series) {
+    const SeriesName& name = entry.first;
     bool any = false;
     for (auto& [other, more] : series) {
       if (other.stage != name.stage || other.metric != name.metric || other.labels.size() <= name.labels.size()) continue;
@@ -99,7 +100,7 @@ void repeat_along_axes(std::map<SeriesName, SeriesValues>& series, const std::se
         return name.labels.count(label.first) != 0 || axes.count(label.first) != 0;
       });
       if (!same || !along) continue;
-      for (const auto& [run, value] : values.by_run) more.by_run.emplace(run, value);
+      for (const auto& [run, value] : entry.second.by_run) more.by_run.emplace(run, value);
       any = true;
     }
     if (any) repeated.push_back(name);
