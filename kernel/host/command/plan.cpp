@@ -186,7 +186,9 @@ int plan_recipe(const Arguments& arguments) {
   print_table(plan, rows_of(plan, store, stages_before(registry_file, plan.recipe_name), costs));
   print_totals(plan, store, costs);
   for (const auto& missing : folders->missing)
-    put(printable(missing) + " is not prepared yet (moiety run prepares it): stages that read it count as new\n");
+    put(printable(missing) +
+        " is not prepared yet (moiety run prepares it): stages that read it count as new, and vocabulary and classes are not in "
+        "their sizes and costs\n");
   if (!checked) {
     say("costs are not known:");
     return complain(checked.error());
