@@ -130,10 +130,10 @@ TEST_F(Sql, an_answer_without_end_is_passed_on_while_it_comes) {
                                                    {Format::table, "\n20000  x\n"},
                                                    {Format::json, "\"i\": 20000,\n  \"x\": \"x\""}}) {
     std::string seen;
-    const auto status = sql_rows(*registry, endless, format, [&](const std::string& text) {
+    const auto status = sql_rows(*registry, endless, format, [&, &wanted = line](const std::string& text) {
       EXPECT_LT(text.size(), 1U << 20);
       seen += text;
-      return seen.find(line) == std::string::npos;
+      return seen.find(wanted) == std::string::npos;
     });
     ASSERT_OK(status);
     EXPECT_THAT(seen.substr(0, 40), HasSubstr("i"));
