@@ -89,6 +89,7 @@ bool names_metric(const std::string& wanted, const std::string& stage, const std
 
 /// An arm that does not vary along an axis of the recipe is compared at each of its labels with the arms that do.
 void repeat_along_axes(std::map<SeriesName, SeriesValues>& series, const std::set<std::string>& axes) {
+  if (axes.empty()) return;
   std::vector<SeriesName> repeated;
   for (const auto& entry : series) {
     const SeriesName& name = entry.first;

@@ -15,11 +15,12 @@ Result<Database> open_database(const std::string& path, OpenMode mode, const std
   const auto header = read_header(path);
   if (auto status = check_header(header, path, newest); !status) return pass(status);
   // An empty file is one that `create` has only just begun: those that read do not write the schema for it.
-  if (mode == OpenMode::read_only && (!header.exists || header.empty)) {
+  const bool missing = !header.exists || header.empty;
+  if ((mode == OpenMode::read_only || mode == OpenMode::update) && missing) {
     return fail(ErrorKind::usage, fmt::format("there is no registry at {}", path),
                 "`moiety run RECIPE` makes one; another file is named with --registry FILE or MOIETY_DB");
   }
-  if (mode == OpenMode::existing && (!header.exists || header.empty)) {
+  if (mode == OpenMode::existing && missing) {
     // Whoever opens a registry so was told of it by the run that made it.
     return fail(ErrorKind::environment, fmt::format("the registry {} vanished: it was there when the run began", path),
                 "put it back, or run the same command again, which makes a new one: finished stages are kept in the store");
@@ -38,7 +39,7 @@ Result<Database> open_database(const std::string& path, OpenMode mode, const std
   if (!database) return database;
   // The schema comes before the journal mode: a foreign file is refused before anything of it is changed.
   if (auto status = migrate(*database, steps, notices); !status) return pass(status);
-  if (!header.exists || header.empty) notices.push_back(fmt::format("created an empty registry: {}", path));
+  if (missing) notices.push_back(fmt::format("created an empty registry: {}", path));
   const auto journal_before = database->text("PRAGMA journal_mode");
   if (!journal_before) return pass(journal_before);
   const auto notice = database->choose_journal();

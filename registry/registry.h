@@ -118,13 +118,14 @@ struct VerdictRow {
   std::vector<std::string> runs;
 };
 
-enum class OpenMode { create, existing, read_only };
+enum class OpenMode { create, update, existing, read_only };
 
 class Registry {
  public:
   /// Opens the file, migrating an older one (backup first, one transaction, version re-read inside it). A file of a newer
-  /// Moiety is refused untouched with its version. `create` makes a missing file. For `read_only` a missing one is the user's
-  /// mistake (`usage`), for `existing`, which is how the processes of a run open it, it has vanished meanwhile (`environment`).
+  /// Moiety is refused untouched with its version. `create` makes a missing file. For `read_only` and `update` (which writes) a
+  /// missing one is the user's mistake (`usage`), for `existing`, which is how the processes of a run open it, it has vanished
+  /// meanwhile (`environment`).
   static Result<Registry> open(const std::string& path, OpenMode mode);
   Registry(Registry&&) noexcept;
   Registry& operator=(Registry&&) noexcept;

@@ -131,10 +131,12 @@ Status migrate(Database& database, const std::vector<Migration>& steps, std::vec
       notices.push_back(fmt::format("{}: migrated from schema version {} to {}; the old file is kept as {}", database.path(),
                                     found, newest, backup));
     }
+    if (auto done = database.script(drop_views_sql()); !done) return done;
     for (const auto& step : steps) {
       if (step.version <= found) continue;
       if (auto done = database.script(step.sql); !done) return done;
     }
+    if (auto done = database.script(create_views_sql()); !done) return done;
     if (auto done = database.script(fmt::format("PRAGMA user_version = {}; PRAGMA application_id = {}", newest, application_id));
         !done) {
       return done;

@@ -18,7 +18,11 @@ struct Migration {
 /// The SQL of version 2.
 const char* schema_v2();
 
-/// All steps, version 1 (the whole first schema) first.
+/// The views that go with the newest tables; to be dropped before a migration and made after it.
+std::string drop_views_sql();
+std::string create_views_sql();
+
+/// The steps of the tables, version 1 first.
 const std::vector<Migration>& migrations();
 
 /// Marks a file as Moiety's (PRAGMA application_id): "Moie".
