@@ -20,6 +20,8 @@ std::string suggestion(std::string_view name, const std::vector<std::string>& ca
 /// Control characters as `\x1b`, `\n`, …: text from recipes, plugins and data never steers a terminal.
 std::string printable(std::string_view text);
 
+/// Without the spaces and tabs at both ends.
+std::string_view trimmed(std::string_view text);
 std::vector<std::string> split(std::string_view text, char separator);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 

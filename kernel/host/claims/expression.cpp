@@ -6,7 +6,7 @@
 #include <array>
 
 #include "kernel/base/text.h"
-#include "kernel/host/claims/scanner.h"
+#include "kernel/host/claims/expression_parser.h"
 
 namespace moiety::host {
 
@@ -16,396 +16,276 @@ namespace {
 
 constexpr int most_depth = 64;
 
-class Parser : private Scanner {
- public:
-  using Scanner::Scanner;
-
-  std::optional<ParsedStatement> statement() {
-    ParsedStatement result;
-    if (!add_sum(result)) return std::nullopt;
-    for (;;) {
-      space();
-      if (word_ahead("in") && result.relations.empty()) {
-        at_ += 2;
-        result.relations.emplace_back("in");
-        if (!range(result)) return std::nullopt;
-        break;
-      }
-      if (result.relations.empty() && trend(result)) {
-        if (result.along.empty()) return std::nullopt;
-        break;
-      }
-      const std::string relation = take_relation();
-      if (relation.empty()) break;
-      if (relation == "!=") return problem(at_ - 2, at_, "`!=` is no comparison of claims");
-      result.relations.push_back(relation);
-      if (!add_sum(result)) return std::nullopt;
-    }
-    if (!margins(result)) return std::nullopt;
-    space();
-    if (at_ < text_.size()) return rest(result);
-    if (result.relations.empty())
-      return problem(0, text_.size(), "a claim compares: `<`, `>`, `<=`, `>=`, `~`, `=` or `in` is missing");
-    return result;
-  }
-
-  std::shared_ptr<Expression> expression() {
-    auto node = sum();
-    space();
-    if (node != nullptr && at_ < text_.size()) {
-      problem(at_, at_ + next_word().size(), fmt::format("`{}` is not expected here: a measure compares nothing", next_word()));
-      return nullptr;
-    }
-    return node;
-  }
-
- private:
-  using Node = std::shared_ptr<Expression>;
-
-  /// What stands behind a complete statement.
-  std::nullopt_t rest(const ParsedStatement& result) {
-    const std::string what = text_[at_] == ')' ? "`)` without its `(`" : fmt::format("`{}` is not expected here", next_word());
-    const std::size_t length = std::max<std::size_t>(1, next_word().size());
-    return problem(at_, at_ + length, what,
-                   result.relations.empty() ? "" : "a claim is one comparison or a chain; several claims are a list");
-  }
-
-  bool add_sum(ParsedStatement& result) {
-    Node node = sum();
-    if (node == nullptr) return false;
-    result.sums.push_back(std::move(node));
-    return true;
-  }
-
-  /// "rises along steps": true when such a word stands here; `along` stays empty after a problem.
-  bool trend(ParsedStatement& result) {
-    for (const std::string_view form : {"rises", "falls", "peaks", "dips", "stays"}) {
-      if (!word_ahead(form)) continue;
-      at_ += form.size();
-      result.relations.emplace_back(form);
-      space();
-      if (!word_ahead("along")) {
-        problem(std::min(at_, text_.size() - 1), at_ + 1, fmt::format("behind `{}` stands `along` and an axis", form));
-        return true;
-      }
-      at_ += 5;
-      space();
-      result.along_begin = at_;
-      result.along = identifier();
-      if (result.along.empty()) problem(std::min(at_, text_.size() - 1), at_ + 1, "the name of an axis is missing here");
-      return true;
-    }
-    return false;
-  }
-
-  bool range(ParsedStatement& result) {
-    result.low = margin();
-    if (!result.low) return false;
-    space();
-    if (text_.substr(at_, 2) != "..") {
-      problem(at_, at_ + 1, "`in` needs a range: 0.4..0.6");
-      return false;
-    }
-    at_ += 2;
-    result.high = margin();
-    if (!result.high) return false;
-    if (result.low->value > result.high->value) {
-      problem(result.low->begin, result.high->end, "the range is empty: its low end lies above its high end");
-      return false;
-    }
-    return true;
-  }
-
-  bool margins(ParsedStatement& result) {
-    for (;;) {
-      space();
-      auto* target = word_ahead("by") ? &result.by : word_ahead("within") ? &result.within : nullptr;
-      if (target == nullptr) return true;
-      const std::size_t begin = at_;
-      at_ += target == &result.by ? 2 : 6;
-      if (*target) {
-        problem(begin, at_, target == &result.by ? "`by` stands twice" : "`within` stands twice");
-        return false;
-      }
-      *target = margin();
-      if (!*target) return false;
-      if ((*target)->value < 0) {
-        problem((*target)->begin, (*target)->end, "a margin is not negative");
-        return false;
-      }
-    }
-  }
-
-  Node make(Expression::Kind kind, Node left, Node right, std::size_t begin) {
-    auto node = std::make_shared<Expression>();
-    node->kind = kind;
-    node->left = std::move(left);
-    node->right = std::move(right);
-    node->begin = begin;
-    node->end = at_;
-    return node;
-  }
-
-  Node sum() {
-    space();
-    const std::size_t begin = at_;
-    Node node = product();
-    while (node != nullptr) {
-      const std::size_t before = at_;
-      space();
-      const char sign = at_ < text_.size() ? text_[at_] : '\0';
-      if (sign != '+' && sign != '-') {
-        at_ = before;
-        break;
-      }
-      ++at_;
-      Node right = product();
-      if (right == nullptr) return nullptr;
-      node = make(sign == '+' ? Expression::Kind::sum : Expression::Kind::difference, std::move(node), std::move(right), begin);
-    }
-    return node;
-  }
-
-  Node product() {
-    space();
-    const std::size_t begin = at_;
-    Node node = term();
-    while (node != nullptr) {
-      const std::size_t before = at_;
-      space();
-      const char sign = at_ < text_.size() ? text_[at_] : '\0';
-      if (sign != '*' && sign != '/') {
-        at_ = before;
-        break;
-      }
-      ++at_;
-      Node right = term();
-      if (right == nullptr) return nullptr;
-      node = make(sign == '*' ? Expression::Kind::product : Expression::Kind::quotient, std::move(node), std::move(right), begin);
-    }
-    return node;
-  }
-
-  Node term() {
-    space();
-    const std::size_t begin = at_;
-    if (at_ >= text_.size()) {
-      problem(begin == 0 ? 0 : begin - 1, begin, "a metric or a number is missing at the end");
-      return nullptr;
-    }
-    if (++depth_ > most_depth) {
-      problem(begin, begin + 1, "brackets are nested too deeply");
-      return nullptr;
-    }
-    Node node = bracketed(begin);
-    --depth_;
-    return node;
-  }
-
-  Node bracketed(std::size_t begin) {
-    const char c = text_[at_];
-    if (c == '(') {
-      ++at_;
-      Node node = sum();
-      return node != nullptr && close() ? node : nullptr;
-    }
-    if (digit(c)) {
-      const auto value = number();
-      if (!value) return nullptr;
-      if (text_.substr(at_, 1) == "%" || points_ahead()) {
-        problem(begin, at_ + 1, "`%` and `pp` stand only behind `by`, `within` and `in`");
-        return nullptr;
-      }
-      Node node = make(Expression::Kind::number, nullptr, nullptr, begin);
-      node->number = *value;
-      return node;
-    }
-    if (!letter(c)) {
-      problem(begin, begin + 1,
-              fmt::format("`{}` is not expected here: a metric or a number is", printable(text_.substr(begin, 1))));
-      return nullptr;
-    }
-    const std::string name = identifier();
-    const bool call = text_.substr(at_, 1) == "(";
-    if (name == "abs" && call) {
-      ++at_;
-      Node inner = sum();
-      if (inner == nullptr || !close()) return nullptr;
-      return make(Expression::Kind::absolute, std::move(inner), nullptr, begin);
-    }
-    static constexpr std::array<std::string_view, 9> functions = {"spearman", "kendall", "agree",    "best", "worst",
-                                                                  "mean",     "spread",  "exponent", "rank"};
-    if (call && std::find(functions.begin(), functions.end(), name) != functions.end()) return function(name, begin);
-    return metric(name, begin);
-  }
-
-  /// `agree(a, b over x, y where c < 0.05)`; the name is read.
-  Node function(const std::string& name, std::size_t begin) {
-    ++at_;
-    Node left = sum(), right;
-    if (left == nullptr) return nullptr;
-    space();
-    if (name == "spearman" || name == "kendall" || name == "agree") {
-      if (text_.substr(at_, 1) != ",") {
-        problem(std::min(at_, text_.size() - 1), at_ + 1,
-                fmt::format("`{}` takes two expressions: a comma is missing here", name));
-        return nullptr;
-      }
-      ++at_;
-      right = sum();
-      if (right == nullptr) return nullptr;
-      space();
-    }
-    auto node = std::make_shared<Expression>();
-    if (!over(*node)) return nullptr;
-    if (!close()) return nullptr;
-    node->kind = Expression::Kind::function;
-    node->function = name;
-    node->left = std::move(left);
-    node->right = std::move(right);
-    node->begin = begin;
-    node->end = at_;
-    return node;
-  }
-
-  bool over(Expression& node) {
-    if (!word_ahead("over")) {
-      problem(std::min(at_, text_.size() - 1), at_ + 1, "`over` and an axis are missing here");
-      return false;
-    }
-    at_ += 4;
-    for (;;) {
-      space();
-      const std::string axis = identifier();
-      if (axis.empty()) {
-        problem(std::min(at_, text_.size() - 1), at_ + 1, "the name of an axis is missing here");
-        return false;
-      }
-      node.over.push_back(axis);
-      space();
-      if (text_.substr(at_, 1) != ",") break;
-      ++at_;
-    }
-    return !word_ahead("where") || where(node);
-  }
-
-  bool where(Expression& node) {
-    at_ += 5;
-    space();
-    const std::size_t begin = at_;
-    const std::string name = at_ < text_.size() && letter(text_[at_]) ? identifier() : "";
-    if (name.empty()) {
-      problem(std::min(begin, text_.size() - 1), begin + 1, "behind `where` stands a metric");
-      return false;
-    }
-    node.where_metric = metric(name, begin);
-    if (node.where_metric == nullptr) return false;
-    space();
-    const std::string relation = take_relation();
-    space();
-    const bool negative = text_.substr(at_, 1) == "-";
-    if (negative) ++at_;
-    const auto value = number();
-    if ((relation != "<" && relation != ">") || !value) {
-      problem(begin, at_, "`where` compares a metric with a number: where p < 0.05");
-      return false;
-    }
-    node.where_below = relation == "<";
-    node.where_number = negative ? -*value : *value;
-    return true;
-  }
-
-  bool close() {
-    space();
-    if (text_.substr(at_, 1) == ")") {
-      ++at_;
-      return true;
-    }
-    if (word_ahead("over")) {
-      problem(at_, at_ + 4, "`over` belongs to a function: mean(… over axis)");
-    } else {
-      problem(std::min(at_, text_.size() - 1), at_ + 1, "`)` is missing here");
-    }
-    return false;
-  }
-
-  Node metric(const std::string& first, std::size_t begin) {
-    MetricTerm term;
-    term.begin = begin;
-    term.name = first;
-    if (text_.substr(at_, 1) == ".") {
-      ++at_;
-      term.stage = first;
-      term.name = identifier();
-      if (term.name.empty()) {
-        problem(begin, at_, fmt::format("the name of a metric is missing behind `{}.`", first));
-        return nullptr;
-      }
-    }
-    term.end = at_;
-    if (text_.substr(at_, 1) == "(" && !arguments(term)) return nullptr;
-    Node node = make(Expression::Kind::metric, nullptr, nullptr, begin);
-    node->metric = std::move(term);
-    return node;
-  }
-
-  bool arguments(MetricTerm& term) {
-    ++at_;
-    for (bool first = true;; first = false) {
-      space();
-      const std::size_t begin = at_;
-      if (first && text_.substr(at_, 1) == ")") break;
-      const auto word = label();
-      if (!word) return false;
-      space();
-      const char c = at_ < text_.size() ? text_[at_] : '\0';
-      if (c == '=') {
-        ++at_;
-        space();
-        const auto value = label();
-        if (!value) return false;
-        if (!term.pins.emplace(*word, *value).second) {
-          problem(begin, at_, fmt::format("`{}` is pinned twice", *word));
-          return false;
-        }
-      } else if (text_.substr(at_, 2) == "!=") {
-        at_ += 2;
-        space();
-        const auto value = label();
-        if (!value) return false;
-        if (!term.excluded.emplace(*word, *value).second) {
-          problem(begin, at_, fmt::format("`{}` is pinned twice", *word));
-          return false;
-        }
-      } else if (c == '*') {
-        problem(begin, at_ + 1, "pins with `*` are not known in this version");
-        return false;
-      } else if (first) {
-        term.arm = *word;
-      } else {
-        problem(begin, at_, "behind the arm stand pins: axis=label");
-        return false;
-      }
-      space();
-      if (text_.substr(at_, 1) != ",") break;
-      ++at_;
-    }
-    return close();
-  }
-
-  int depth_ = 0;
-};
-
 }  // namespace
 
-std::optional<ParsedStatement> parse_statement(std::string_view text, ParseProblem& problem) {
-  problem = {};
-  return Parser(text, problem).statement();
+std::shared_ptr<Expression> ExpressionParser::expression() {
+  auto node = sum();
+  space();
+  if (node != nullptr && at_ < text_.size()) {
+    problem(at_, at_ + next_word().size(), fmt::format("`{}` is not expected here: a measure compares nothing", next_word()));
+    return nullptr;
+  }
+  return node;
+}
+
+ExpressionParser::Node ExpressionParser::make(Expression::Kind kind, Node left, Node right, std::size_t begin) {
+  auto node = std::make_shared<Expression>();
+  node->kind = kind;
+  node->left = std::move(left);
+  node->right = std::move(right);
+  node->begin = begin;
+  node->end = at_;
+  return node;
+}
+
+ExpressionParser::Node ExpressionParser::sum() {
+  space();
+  const std::size_t begin = at_;
+  Node node = product();
+  while (node != nullptr) {
+    const std::size_t before = at_;
+    space();
+    const char sign = at_ < text_.size() ? text_[at_] : '\0';
+    if (sign != '+' && sign != '-') {
+      at_ = before;
+      break;
+    }
+    ++at_;
+    Node right = product();
+    if (right == nullptr) return nullptr;
+    node = make(sign == '+' ? Expression::Kind::sum : Expression::Kind::difference, std::move(node), std::move(right), begin);
+  }
+  return node;
+}
+
+ExpressionParser::Node ExpressionParser::product() {
+  space();
+  const std::size_t begin = at_;
+  Node node = term();
+  while (node != nullptr) {
+    const std::size_t before = at_;
+    space();
+    const char sign = at_ < text_.size() ? text_[at_] : '\0';
+    if (sign != '*' && sign != '/') {
+      at_ = before;
+      break;
+    }
+    ++at_;
+    Node right = term();
+    if (right == nullptr) return nullptr;
+    node = make(sign == '*' ? Expression::Kind::product : Expression::Kind::quotient, std::move(node), std::move(right), begin);
+  }
+  return node;
+}
+
+ExpressionParser::Node ExpressionParser::term() {
+  space();
+  const std::size_t begin = at_;
+  if (at_ >= text_.size()) {
+    problem(begin == 0 ? 0 : begin - 1, begin, "a metric or a number is missing at the end");
+    return nullptr;
+  }
+  if (++depth_ > most_depth) {
+    problem(begin, begin + 1, "brackets are nested too deeply");
+    return nullptr;
+  }
+  Node node = bracketed(begin);
+  --depth_;
+  return node;
+}
+
+ExpressionParser::Node ExpressionParser::bracketed(std::size_t begin) {
+  const char c = text_[at_];
+  if (c == '(') {
+    ++at_;
+    Node node = sum();
+    return node != nullptr && close() ? node : nullptr;
+  }
+  if (digit(c)) {
+    const auto value = number();
+    if (!value) return nullptr;
+    if (text_.substr(at_, 1) == "%" || points_ahead()) {
+      problem(begin, at_ + 1, "`%` and `pp` stand only behind `by`, `within` and `in`");
+      return nullptr;
+    }
+    Node node = make(Expression::Kind::number, nullptr, nullptr, begin);
+    node->number = *value;
+    return node;
+  }
+  if (!letter(c)) {
+    problem(begin, begin + 1,
+            fmt::format("`{}` is not expected here: a metric or a number is", printable(text_.substr(begin, 1))));
+    return nullptr;
+  }
+  const std::string name = identifier();
+  const bool call = text_.substr(at_, 1) == "(";
+  if (name == "abs" && call) {
+    ++at_;
+    Node inner = sum();
+    if (inner == nullptr || !close()) return nullptr;
+    return make(Expression::Kind::absolute, std::move(inner), nullptr, begin);
+  }
+  static constexpr std::array<std::string_view, 9> functions = {"spearman", "kendall", "agree",    "best", "worst",
+                                                                "mean",     "spread",  "exponent", "rank"};
+  if (call && std::find(functions.begin(), functions.end(), name) != functions.end()) return function(name, begin);
+  return metric(name, begin);
+}
+
+ExpressionParser::Node ExpressionParser::function(const std::string& name, std::size_t begin) {
+  ++at_;
+  Node left = sum(), right;
+  if (left == nullptr) return nullptr;
+  space();
+  if (name == "spearman" || name == "kendall" || name == "agree") {
+    if (text_.substr(at_, 1) != ",") {
+      problem(std::min(at_, text_.size() - 1), at_ + 1, fmt::format("`{}` takes two expressions: a comma is missing here", name));
+      return nullptr;
+    }
+    ++at_;
+    right = sum();
+    if (right == nullptr) return nullptr;
+    space();
+  }
+  auto node = std::make_shared<Expression>();
+  if (!over(*node)) return nullptr;
+  if (!close()) return nullptr;
+  node->kind = Expression::Kind::function;
+  node->function = name;
+  node->left = std::move(left);
+  node->right = std::move(right);
+  node->begin = begin;
+  node->end = at_;
+  return node;
+}
+
+bool ExpressionParser::over(Expression& node) {
+  if (!word_ahead("over")) {
+    problem(std::min(at_, text_.size() - 1), at_ + 1, "`over` and an axis are missing here");
+    return false;
+  }
+  at_ += 4;
+  for (;;) {
+    space();
+    const std::string axis = identifier();
+    if (axis.empty()) {
+      problem(std::min(at_, text_.size() - 1), at_ + 1, "the name of an axis is missing here");
+      return false;
+    }
+    node.over.push_back(axis);
+    space();
+    if (text_.substr(at_, 1) != ",") break;
+    ++at_;
+  }
+  return !word_ahead("where") || where(node);
+}
+
+bool ExpressionParser::where(Expression& node) {
+  at_ += 5;
+  space();
+  const std::size_t begin = at_;
+  const std::string name = at_ < text_.size() && letter(text_[at_]) ? identifier() : "";
+  if (name.empty()) {
+    problem(std::min(begin, text_.size() - 1), begin + 1, "behind `where` stands a metric");
+    return false;
+  }
+  node.where_metric = metric(name, begin);
+  if (node.where_metric == nullptr) return false;
+  space();
+  const std::string relation = take_relation();
+  space();
+  const bool negative = text_.substr(at_, 1) == "-";
+  if (negative) ++at_;
+  const auto value = number();
+  if ((relation != "<" && relation != ">") || !value) {
+    problem(begin, at_, "`where` compares a metric with a number: where p < 0.05");
+    return false;
+  }
+  node.where_below = relation == "<";
+  node.where_number = negative ? -*value : *value;
+  return true;
+}
+
+bool ExpressionParser::close() {
+  space();
+  if (text_.substr(at_, 1) == ")") {
+    ++at_;
+    return true;
+  }
+  if (word_ahead("over")) {
+    problem(at_, at_ + 4, "`over` belongs to a function: mean(… over axis)");
+  } else {
+    problem(std::min(at_, text_.size() - 1), at_ + 1, "`)` is missing here");
+  }
+  return false;
+}
+
+ExpressionParser::Node ExpressionParser::metric(const std::string& first, std::size_t begin) {
+  MetricTerm term;
+  term.begin = begin;
+  term.name = first;
+  if (text_.substr(at_, 1) == ".") {
+    ++at_;
+    term.stage = first;
+    term.name = identifier();
+    if (term.name.empty()) {
+      problem(begin, at_, fmt::format("the name of a metric is missing behind `{}.`", first));
+      return nullptr;
+    }
+  }
+  term.end = at_;
+  if (text_.substr(at_, 1) == "(" && !arguments(term)) return nullptr;
+  Node node = make(Expression::Kind::metric, nullptr, nullptr, begin);
+  node->metric = std::move(term);
+  return node;
+}
+
+bool ExpressionParser::arguments(MetricTerm& term) {
+  ++at_;
+  for (bool first = true;; first = false) {
+    space();
+    const std::size_t begin = at_;
+    if (first && text_.substr(at_, 1) == ")") break;
+    const auto word = label();
+    if (!word) return false;
+    space();
+    const char c = at_ < text_.size() ? text_[at_] : '\0';
+    if (c == '=') {
+      ++at_;
+      space();
+      const auto value = label();
+      if (!value) return false;
+      if (!term.pins.emplace(*word, *value).second) {
+        problem(begin, at_, fmt::format("`{}` is pinned twice", *word));
+        return false;
+      }
+    } else if (text_.substr(at_, 2) == "!=") {
+      at_ += 2;
+      space();
+      const auto value = label();
+      if (!value) return false;
+      if (!term.excluded.emplace(*word, *value).second) {
+        problem(begin, at_, fmt::format("`{}` is pinned twice", *word));
+        return false;
+      }
+    } else if (c == '*') {
+      problem(begin, at_ + 1, "pins with `*` are not known in this version");
+      return false;
+    } else if (first) {
+      term.arm = *word;
+    } else {
+      problem(begin, at_, "behind the arm stand pins: axis=label");
+      return false;
+    }
+    space();
+    if (text_.substr(at_, 1) != ",") break;
+    ++at_;
+  }
+  return close();
 }
 
 std::shared_ptr<Expression> parse_expression(std::string_view text, ParseProblem& problem) {
   problem = {};
-  return Parser(text, problem).expression();
+  return ExpressionParser(text, problem).expression();
 }
 
 std::shared_ptr<Expression> clone(const Expression& node) {

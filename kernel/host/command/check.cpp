@@ -34,13 +34,7 @@ std::string problem_of(const Artifact& artifact, bool contents) {
 
 int check(const Arguments& arguments) {
   const auto path = registry_path(arguments.value("registry"));
-  // First as one that only reads: a file that is not there is then told as by the other commands that read.
-  {
-    const auto found = registry::Registry::open(path, registry::OpenMode::read_only);
-    if (!found) return complain(found.error());
-    for (const auto& notice : found->notices()) say(notice);
-  }
-  auto opened = registry::Registry::open(path, registry::OpenMode::existing);
+  auto opened = registry::Registry::open(path, registry::OpenMode::update);
   if (!opened) return complain(opened.error());
   for (const auto& notice : opened->notices()) say(notice);
   if (auto status = opened->reap_dead_attempts(); !status) return complain(status.error());

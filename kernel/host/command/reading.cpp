@@ -39,12 +39,12 @@ Result<Format> format_of(const Arguments& arguments) {
 /// be written.
 Result<registry::Registry> open_to_read(const Arguments& arguments, bool mend) {
   const auto path = registry_path(arguments.value("registry"));
-  auto opened = registry::Registry::open(path, registry::OpenMode::read_only);
-  if (!opened) return opened;
-  for (const auto& notice : opened->notices()) say(notice);
-  if (!mend) return opened;
-  auto writable = registry::Registry::open(path, registry::OpenMode::existing);
-  return writable ? std::move(writable) : std::move(opened);
+  auto opened = registry::Registry::open(path, mend ? registry::OpenMode::update : registry::OpenMode::read_only);
+  if (!opened && mend && opened.error().kind == ErrorKind::environment)
+    opened = registry::Registry::open(path, registry::OpenMode::read_only);
+  if (opened)
+    for (const auto& notice : opened->notices()) say(notice);
+  return opened;
 }
 
 using Text = std::function<Result<std::string>(registry::Registry&, Format)>;

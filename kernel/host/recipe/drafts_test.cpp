@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
 #include "kernel/host/recipe/fixture.h"
@@ -24,29 +23,15 @@ std::vector<std::string> draft_names() {
   return names;
 }
 
-class Drafts : public ::testing::TestWithParam<std::string> {
+class Drafts : public testing::InFolder {
  protected:
-  void SetUp() override {
-    before_ = std::filesystem::current_path();
-    std::filesystem::current_path(drafts_folder());
-  }
-  void TearDown() override { std::filesystem::current_path(before_); }
-
- private:
-  std::filesystem::path before_;
+  Drafts() : InFolder("kernel/host/recipe/drafts") {}
 };
 
 TEST_P(Drafts, what_is_refused_is_the_expected_text) {
   const auto recipe = load_recipe(GetParam() + ".toml", testing::fixture_catalog(), {});
   const std::string text = recipe ? "nothing is refused\n" : recipe.error().message + "\n";
-  const std::string path = GetParam() + ".txt";
-  if (std::getenv("MOIETY_UPDATE_GOLDEN") != nullptr) {
-    ASSERT_TRUE(write_file(path, text).has_value());
-    return;
-  }
-  const auto expected = read_file(path);
-  ASSERT_TRUE(expected.has_value()) << path << " is missing";
-  EXPECT_EQ(text, *expected);
+  testing::expect_golden(GetParam() + ".txt", text);
 }
 
 INSTANTIATE_TEST_SUITE_P(Recipe, Drafts, ::testing::ValuesIn(draft_names()), [](const auto& draft) {

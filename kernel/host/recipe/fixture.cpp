@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 
 #include "kernel/base/text.h"
 
@@ -199,6 +201,21 @@ Loaded::Loaded(const std::string& text, std::vector<Override> overrides, const C
     error.message.erase(at, prefix.size());
   recipe_ = tl::unexpected<Error>(error);
 }
+
+void expect_golden(const std::string& path, const std::string& text) {
+  if (std::getenv("MOIETY_UPDATE_GOLDEN") != nullptr) {
+    ASSERT_TRUE(write_file(path, text).has_value());
+    return;
+  }
+  const auto expected = read_file(path);
+  ASSERT_TRUE(expected.has_value()) << path << " is missing";
+  EXPECT_EQ(text, *expected);
+}
+
+InFolder::InFolder(const std::string& folder) : before_(std::filesystem::current_path()) {
+  std::filesystem::current_path(std::string(MOIETY_SOURCE_FOLDER) + "/" + folder);
+}
+InFolder::~InFolder() { std::filesystem::current_path(before_); }
 
 Plan Loaded::plan(const PreparedData& prepared) const {
   EXPECT_TRUE(good()) << error();

@@ -2,6 +2,8 @@
 #ifndef MOIETY_KERNEL_HOST_RECIPE_FIXTURE_H_
 #define MOIETY_KERNEL_HOST_RECIPE_FIXTURE_H_
 
+#include <gtest/gtest.h>
+
 #include <string>
 #include <vector>
 
@@ -20,6 +22,19 @@ const Catalog& fixture_catalog();
 std::string small_recipe();
 /// The same with one line replaced; fails the test when the line is not there.
 std::string small_recipe_with(const std::string& line, const std::string& replacement);
+
+/// Compares with the text in a file. MOIETY_UPDATE_GOLDEN=1 writes the file anew: read the difference before committing.
+void expect_golden(const std::string& path, const std::string& text);
+
+/// Tests run in this folder of the sources, so that messages show names alone.
+class InFolder : public ::testing::TestWithParam<std::string> {
+ protected:
+  explicit InFolder(const std::string& folder);
+  ~InFolder() override;
+
+ private:
+  std::string before_;
+};
 
 /// Loads text as `recipe.toml` of a temporary folder; messages show that name alone.
 class Loaded {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
 #include "kernel/base/files.h"
@@ -35,16 +34,9 @@ std::vector<Override> read_overrides(const std::string& path) {
   return overrides;
 }
 
-class Golden : public ::testing::TestWithParam<std::string> {
+class Golden : public testing::InFolder {
  protected:
-  void SetUp() override {
-    before_ = std::filesystem::current_path();
-    std::filesystem::current_path(std::string(MOIETY_SOURCE_FOLDER) + "/kernel/host/recipe/golden");
-  }
-  void TearDown() override { std::filesystem::current_path(before_); }
-
- private:
-  std::filesystem::path before_;
+  Golden() : InFolder("kernel/host/recipe/golden") {}
 };
 
 TEST_P(Golden, the_message_is_the_expected_text) {
@@ -54,14 +46,7 @@ TEST_P(Golden, the_message_is_the_expected_text) {
   ASSERT_FALSE(recipe.has_value()) << "a recipe of this folder has a mistake";
   EXPECT_EQ(recipe.error().kind, ErrorKind::usage);
   const std::string text = recipe.error().message + "\n";
-  const std::string path = GetParam() + ".txt";
-  if (std::getenv("MOIETY_UPDATE_GOLDEN") != nullptr) {
-    ASSERT_TRUE(write_file(path, text).has_value());
-    return;
-  }
-  const auto expected = read_file(path);
-  ASSERT_TRUE(expected.has_value()) << path << " is missing";
-  EXPECT_EQ(text, *expected);
+  testing::expect_golden(GetParam() + ".txt", text);
 }
 
 INSTANTIATE_TEST_SUITE_P(Recipe, Golden, ::testing::ValuesIn(golden_names()), [](const auto& golden) { return golden.param; });

@@ -15,12 +15,6 @@ namespace {
 
 constexpr double largest_exact = 9007199254740992.0;  // 2^53
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
-
 /// A plain decimal number at the beginning; the rest is cut off `text`.
 std::optional<double> take_number(std::string_view& text) {
   double value = 0;

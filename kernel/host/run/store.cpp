@@ -15,13 +15,6 @@ namespace moiety::host {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-namespace {
-
-/// Larger files are read by a stage, which checks them then; what is smaller is read here, and into the registry.
-constexpr std::uintmax_t kHashed = 16 << 20;
-
-}  // namespace
-
 StoredStage Store::look_up(const std::string& id) const {
   StoredStage found;
   const auto folder = artifact(id);
@@ -46,7 +39,8 @@ StoredStage Store::look_up(const std::string& id) const {
       if (error) return damaged(name + " is missing");
       if (facts.is_object() && facts.contains("bytes") && facts["bytes"] != size)
         return damaged(name + " has " + std::to_string(size) + " bytes instead of " + facts["bytes"].dump());
-      if (size > kHashed || name == "model.safetensors") continue;
+      // The file that the registry is filled from. A model's files are checked by the stage that reads them.
+      if (name != "series.jsonl") continue;
       const auto hash = sha256_of_file(folder + "/" + name);
       if (!hash || *hash != text_at(facts, "sha256")) return damaged(name + " is not what was written");
     }
