@@ -20,10 +20,6 @@ bool finite(const at::Tensor& tensor) { return at::isfinite(tensor.detach()).all
 
 bool is_float(const at::Tensor& tensor) { return at::isFloatingType(tensor.scalar_type()); }
 
-}  // namespace
-
-namespace {
-
 /// x [rows, d] → [B, L, d] with a mask [B, L], undefined when all sequences are equally long.
 void give_sequences(const at::Tensor& x, const Spans& spans, RouterInput& input) {
   const std::int64_t length = spans.common_length(), d = x.size(1);
@@ -122,6 +118,7 @@ at::Tensor gate_of(const Routing& routing, std::int64_t rows, std::int64_t exper
 ExpertSite::ExpertSite(Site site, Instance constructor, Instance router)
     : site_(site), bank_(std::make_shared<RoleBank>()), constructor_(std::move(constructor)), router_(std::move(router)) {
   bank_->count = site_.experts;
+  by_sequence_ = call("rows", router_, [&] { return router_.as<Router>().rows(); }) == Rows::sequence;
 }
 
 void ExpertSite::bind(ParameterStore& store, const std::string& prefix) {
@@ -155,8 +152,7 @@ void ExpertSite::bind(ParameterStore& store, const std::string& prefix) {
 at::Tensor ExpertSite::forward(const at::Tensor& x, const Spans& spans, ForwardContext& context) const {
   const std::int64_t rows = x.size(0), n = site_.experts, d = site_.width;
   RouterInput input;
-  const bool sequences = by_sequence();
-  if (sequences || spans.common_length() > 0)
+  if (by_sequence_ || spans.common_length() > 0)
     give_sequences(x, spans, input);
   else
     input.hidden = x.unsqueeze(0);
@@ -164,12 +160,12 @@ at::Tensor ExpertSite::forward(const at::Tensor& x, const Spans& spans, ForwardC
   input.step = context.step;
   input.random = context.random.fork("router").fork(static_cast<std::uint64_t>(site_.layer));
   Routing routing = call("route", router_, [&] { return router_.as<Router>().route(input); });
-  at::Tensor gate = gate_of(routing, sequences ? spans.count() : rows, n, x, router_.name);
+  at::Tensor gate = gate_of(routing, by_sequence_ ? spans.count() : rows, n, x, router_.name);
   if (context.training && routing.observed.defined()) {
     observed_.push_back(routing.observed.detach());
     if (routing.experts.defined()) chosen_.push_back(routing.experts);
   }
-  if (sequences) {
+  if (by_sequence_) {
     gate = of_tokens(gate, spans);
     routing.experts = of_tokens(routing.experts, spans);
   }
@@ -227,10 +223,6 @@ bool ExpertSite::has_losses() const {
   for (const auto& [name, weight] : router_.loss_weights)
     if (weight != 0) return true;
   return false;
-}
-
-bool ExpertSite::by_sequence() const {
-  return call("rows", router_, [&] { return router_.as<Router>().rows(); }) == Rows::sequence;
 }
 
 RouterCost ExpertSite::cost() const {

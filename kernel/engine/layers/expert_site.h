@@ -36,9 +36,9 @@ class ExpertSite {
   void prepare(const Activations* activations, const Random& random);  ///< the router of a new site
   /// Hands the router what it observed in the training passes since the last step.
   void after_step(std::int64_t step);
-  void state(Archive& archive);  ///< of both components and their parts
-  bool has_losses() const;       ///< the router adds to what is trained on
-  bool by_sequence() const;      ///< the router must see whole sequences
+  void state(Archive& archive);                      ///< of both components and their parts
+  bool has_losses() const;                           ///< the router adds to what is trained on
+  bool by_sequence() const { return by_sequence_; }  ///< the router must see whole sequences
   RouterCost cost() const;
 
   const Site& site() const { return site_; }
@@ -50,6 +50,7 @@ class ExpertSite {
   class RoleBank;
   Site site_;
   std::int64_t neurons_ = 0;
+  bool by_sequence_ = false;
   std::shared_ptr<RoleBank> bank_;  // before the router, which reads it as long as it lives
   Instance constructor_, router_;
   mutable std::vector<at::Tensor> chosen_, observed_;  // of the training passes since the last step, in their order

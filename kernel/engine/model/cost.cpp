@@ -8,6 +8,7 @@ void Work::add(const Spans& spans) {
 
 void Work::add_sequences(double count, double length) {
   tokens += count * length;
+  sequences += count;
   pairs += count * length * (length + 1) / 2;
 }
 
@@ -17,7 +18,8 @@ PlannedModel dense_facts(const Architecture& a) {
   const auto layers = static_cast<std::size_t>(a.layers);
   facts.experts.assign(layers, 0);
   facts.neurons.assign(layers, static_cast<double>(a.inner));
-  facts.routing_multiply_adds.assign(layers, 0);
+  facts.routing_of_token.assign(layers, 0);
+  facts.routing_of_sequence.assign(layers, 0);
   const auto d = static_cast<double>(a.width), f = static_cast<double>(a.inner);
   const double layer = 4 * d * d + 4 * d + 2 * d * f + f + d + 4 * d;
   facts.total = static_cast<double>(a.vocabulary + a.context) * d + static_cast<double>(a.layers) * layer + 2 * d +
@@ -32,11 +34,8 @@ PlannedModel facts_of(const Gpt& model) {
   facts.active = facts.total;
   for (const auto& site : model.sites()) {
     if (!site) continue;
-    const auto layer = static_cast<std::size_t>(site->site().layer);
     const RouterCost cost = site->cost();
-    facts.experts[layer] = site->site().experts;
-    facts.neurons[layer] = cost.experts_per_row * static_cast<double>(site->neurons());
-    facts.routing_multiply_adds[layer] = cost.multiply_adds;
+    set_experts(facts, site->site().layer, site->site().experts, site->neurons(), cost, site->by_sequence());
     const double idle = 1 - cost.experts_per_row / static_cast<double>(site->site().experts);
     const std::string prefix = model.site_prefix(site->site().layer);
     for (const auto& entry : model.parameters().entries()) {
@@ -46,6 +45,15 @@ PlannedModel facts_of(const Gpt& model) {
     }
   }
   return facts;
+}
+
+void set_experts(PlannedModel& model, std::int64_t layer, std::int64_t experts, std::int64_t neurons, const RouterCost& cost,
+                 bool by_sequence) {
+  const auto i = static_cast<std::size_t>(layer);
+  model.experts[i] = experts;
+  model.neurons[i] = cost.experts_per_row * static_cast<double>(neurons);
+  model.routing_of_token[i] = by_sequence ? 0 : cost.multiply_adds;
+  model.routing_of_sequence[i] = by_sequence ? cost.multiply_adds : 0;
 }
 
 double training_memory(const PlannedModel& model, double rows) {
@@ -59,13 +67,15 @@ double training_memory(const PlannedModel& model, double rows) {
 double forward_flops(const PlannedModel& model, const Work& work) {
   const Architecture& a = model.architecture;
   const auto d = static_cast<double>(a.width);
-  double per_token = 0;
-  for (std::size_t i = 0; i < model.experts.size(); ++i)
-    per_token += 4 * d * d + 2 * d * model.neurons[i] + model.routing_multiply_adds[i];
+  double per_token = 0, per_sequence = 0;
+  for (std::size_t i = 0; i < model.experts.size(); ++i) {
+    per_token += 4 * d * d + 2 * d * model.neurons[i] + model.routing_of_token[i];
+    per_sequence += model.routing_of_sequence[i];
+  }
   const double attention = 2 * d * work.pairs * static_cast<double>(a.layers);
   const double read_out =
       d * (static_cast<double>(a.vocabulary) * work.language_read_outs + static_cast<double>(a.classes) * work.class_read_outs);
-  return 2 * (per_token * work.tokens + attention + read_out);
+  return 2 * (per_token * work.tokens + per_sequence * work.sequences + attention + read_out);
 }
 
 }  // namespace moiety::engine

@@ -18,15 +18,16 @@ namespace moiety::engine {
 /// A model as far as its costs go: one that exists, or one that the dry pass knows of.
 struct PlannedModel {
   Architecture architecture;
-  std::vector<std::int64_t> experts;  ///< by layer; 0: dense, −1: found when the stage runs
-  std::vector<double> neurons;        ///< of the feed-forward that a row runs, by layer
-  std::vector<double> routing_multiply_adds;
-  double total = 0, active = 0;  ///< parameters
+  std::vector<std::int64_t> experts;                          ///< by layer; 0: dense, −1: found when the stage runs
+  std::vector<double> neurons;                                ///< of the feed-forward that a row runs, by layer
+  std::vector<double> routing_of_token, routing_of_sequence;  ///< multiply-adds of the router, by layer
+  double total = 0, active = 0;                               ///< parameters
 };
 
 /// How much was computed.
 struct Work {
   double tokens = 0;
+  double sequences = 0;
   double pairs = 0;               ///< of a row and a row it sees: Σ n(n+1)/2
   double language_read_outs = 0;  ///< tokens that had a loss over the vocabulary
   double class_read_outs = 0;
@@ -39,6 +40,10 @@ struct Work {
 PlannedModel facts_of(const Gpt& model);
 /// Facts of a dense model by its architecture.
 PlannedModel dense_facts(const Architecture& architecture);
+
+/// What a layer's experts and their router cost: `neurons` of one expert, `by_sequence` as the router's rows() say.
+void set_experts(PlannedModel& model, std::int64_t layer, std::int64_t experts, std::int64_t neurons, const RouterCost& cost,
+                 bool by_sequence);
 
 double forward_flops(const PlannedModel& model, const Work& work);
 /// Bytes that training with `rows` tokens at once needs, roughly: parameters four times (value, gradient, two moments) and

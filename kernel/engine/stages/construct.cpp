@@ -93,23 +93,21 @@ std::optional<Made> make(const ComponentSet& components, const nlohmann::json& c
   auto constructor = components.make("expert_constructor", table.at("experts"), "feed_forward.experts", problems);
   auto router = components.make("router", table.at("router"), "feed_forward.router", problems);
   if (!constructor || !router) return std::nullopt;
-  Facts facts;
-  facts.site = &site;
-  facts.sources = 1;
   Made made{site, std::move(*constructor), std::move(*router)};
-  facts.router_finds_experts = made.router_finds_experts();
-  const std::size_t before = problems.size();
+  const bool found_later = made.router_finds_experts();
+  Facts facts;
   facts.site = &made.site;
+  facts.sources = 1;
+  const std::size_t before = problems.size();
   check_all(made.constructor, facts, "feed_forward.experts", problems);
   if (problems.size() != before) return std::nullopt;
   made.site.experts = call("count", made.constructor, [&] { return made.constructor.as<ExpertConstructor>().count(facts); });
-  if (facts.router_finds_experts && made.site.experts != 0)
+  if (found_later && made.site.experts != 0)
     problems.push_back({"feed_forward.experts", fmt::format("gives {} experts, but {} finds their number itself: leave it out",
                                                             made.site.experts, made.router.name)});
-  else if (!facts.router_finds_experts && made.site.experts < 1)
+  else if (!found_later && made.site.experts < 1)
     problems.push_back({"feed_forward.experts", fmt::format("how many? {} does not find their number", made.router.name)});
   if (problems.size() != before) return std::nullopt;
-  facts.experts = made.site.experts;
   check_all(made.constructor, facts, "feed_forward.experts", problems);
   check_all(made.router, facts, "feed_forward.router", problems);
   if (problems.size() != before) return std::nullopt;
@@ -277,6 +275,9 @@ CheckResult check(const CheckContext& context) {
   if (!result.problems.empty()) return result;
   auto model = planned_starting_model(context, 0, {}, result.problems);
   if (!model) return result;
+  const PlannedModel dense = *model;  // what is recorded of, if a component asks for it
+  std::int64_t layers = 0;
+  bool recorded = false;
   for (const std::int64_t layer : layers_of(read.values.layers, model->architecture.layers, result.problems)) {
     const auto i = static_cast<std::size_t>(layer);
     if (model->experts[i] != 0) {
@@ -292,27 +293,34 @@ CheckResult check(const CheckContext& context) {
                                               cost.experts_per_row, made->site.experts)});
       return result;
     }
-    model->experts[i] = made->site.experts > 0 ? made->site.experts : -1;
-    model->routing_multiply_adds[i] = cost.multiply_adds;
-    // As many experts as are found: a row costs what it costs with one, what they add to the size is known after the stage.
+    ++layers;
+    recorded = recorded || made->needs_activations();
+    // Where the router finds the experts: a row costs what it costs with one; what they add to the size is known after the stage.
     Site site = made->site;
     const bool found_later = site.experts == 0;
     if (found_later) site.experts = 1;
     // Sizes are told by declaring into a store that makes no tensors.
     ParameterStore store;
     ExpertSite counted(site, std::move(made->constructor), std::move(made->router));
-    if (found_later) continue;
     counted.bind(store, "");
-    model->neurons[i] = cost.experts_per_row * static_cast<double>(counted.neurons());
+    set_experts(*model, layer, found_later ? -1 : site.experts, counted.neurons(), cost, counted.by_sequence());
+    if (found_later) continue;
     const auto d = static_cast<double>(site.width), f = static_cast<double>(site.inner);
-    const double dense = 2 * d * f + f + d, total = static_cast<double>(store.total());
+    const double replaced = 2 * d * f + f + d, total = static_cast<double>(store.total());
     double idle = 0;
     for (const auto& entry : store.entries())
       if (entry.name.rfind("router.", 0) != 0 && entry.spec.shape[0] == site.experts) idle += static_cast<double>(entry.size());
-    model->total += total - dense;
-    model->active += total - dense - idle * (1 - cost.experts_per_row / static_cast<double>(site.experts));
+    model->total += total - replaced;
+    model->active += total - replaced - idle * (1 - cost.experts_per_row / static_cast<double>(site.experts));
   }
   result.cost = {0, 0, model->total, model->active, training_memory(*model, 0)};
+  if (recorded) {
+    Work work;
+    work.add_sequences(static_cast<double>(read.values.windows), static_cast<double>(model->architecture.context));
+    result.cost.tokens = work.tokens;
+    result.cost.flops = forward_flops(dense, work);
+    result.cost.memory += 4 * static_cast<double>(layers) * work.tokens * static_cast<double>(model->architecture.width);
+  }
   result.model = std::move(model);
   return result;
 }

@@ -137,6 +137,7 @@ Result<StageOutcome> run(StageContext& context) {
   plan.state = [&](Archive& archive) {
     archive("stage.taken", taken);
     archive("stage.tokens", work.tokens);
+    archive("stage.sequences", work.sequences);
     archive("stage.pairs", work.pairs);
     archive("stage.valid_loss", valid_loss);
     archive("stage.valid_accuracy", valid_accuracy);

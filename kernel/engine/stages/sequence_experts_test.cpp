@@ -56,7 +56,8 @@ TEST(SequenceExperts, clusters_found_at_calibration_are_the_experts_and_nothing_
   const auto losses = [&](const std::string& name) { return study.store.file("loss-" + name, "series.jsonl"); };
   EXPECT_FALSE(losses("cse").empty());
   const json a = manifest_of(study.store, "loss-dense"), b = manifest_of(study.store, "loss-cse");
-  EXPECT_NEAR(b["cost"]["flops"].get<double>() / a["cost"]["flops"].get<double>(), 1, 0.12) << "a row runs one copy";
+  EXPECT_NEAR(b["cost"]["flops"].get<double>() / a["cost"]["flops"].get<double>(), 1, 0.02)
+      << "a row runs one copy, and routing is done once a sequence";
   EXPECT_GT(b["cost"]["total_parameters"].get<double>(), 1.5 * a["cost"]["total_parameters"].get<double>());
 }
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 namespace moiety::engine {
 namespace {
 
@@ -93,13 +91,9 @@ Result<PlannedModel> planned_model_of(const std::string& artifact, const Compone
     if (!router)
       return fail(ErrorKind::usage,
                   problems.empty() ? "a router cannot be made" : problems.front().path + ": " + problems.front().message);
-    const auto layer = static_cast<std::size_t>(site.layer);
-    const RouterCost router_cost = call("cost", *router, [&] { return router->as<Router>().cost(site); });
-    facts.experts[layer] = site.experts;
-    facts.neurons[layer] =
-        router_cost.experts_per_row *
-        described.value("neurons", static_cast<double>(site.inner) / std::max(1.0, static_cast<double>(site.experts)));
-    facts.routing_multiply_adds[layer] = router_cost.multiply_adds;
+    const RouterCost routing = call("cost", *router, [&] { return router->as<Router>().cost(site); });
+    const Rows rows = call("rows", *router, [&] { return router->as<Router>().rows(); });
+    set_experts(facts, site.layer, site.experts, described.value("neurons", std::int64_t{0}), routing, rows == Rows::sequence);
   }
   return facts;
 }

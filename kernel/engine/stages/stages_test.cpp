@@ -115,10 +115,7 @@ TEST(Pretrain, equal_jobs_give_equal_bytes_and_other_seeds_others) {
 TEST(Pretrain, children_read_on_where_the_parent_stopped) {
   const TinyStore store;
   ASSERT_EQ(run_here(store.pretrain("parent", {{"budget", "10 steps"}})), 0);
-  json job = store.pretrain("child", {{"budget", "10 steps"}});
-  job["model"] = nullptr;
-  job["inputs"] = {{{"name", "from"}, {"stage", "parent"}, {"path", store.artifact("parent")}}};
-  ASSERT_EQ(run_here(job), 0);
+  ASSERT_EQ(run_here(store.pretrain_from("child", "parent", {{"budget", "10 steps"}})), 0);
   for (const auto& [domain, windows] : manifest(store, "child")["position"].items())
     EXPECT_EQ(windows.get<std::int64_t>(), 2 * manifest(store, "parent")["position"][domain].get<std::int64_t>());
 }
