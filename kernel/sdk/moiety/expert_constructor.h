@@ -20,7 +20,7 @@ using Sources = std::vector<TensorMap>;
 class ExpertConstructor : public Component {
  public:
   static constexpr const char* kind = "expert_constructor";
-  /// The number of experts; 0: as many as the router finds (Facts::experts, once it has).
+  /// The number of experts; 0: as many as the router finds, which `site.experts` says from then on.
   virtual std::int64_t count(const Facts&) const = 0;
   /// Decides (runs its clusterer); what it decided is its state. The activations are null unless needs() asks for them.
   virtual void plan(const Sources&, const Site&, const Activations*, Random) = 0;

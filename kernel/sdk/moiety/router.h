@@ -58,7 +58,7 @@ struct Observed {
 
 struct RouterCost {
   double experts_per_row = 0;  ///< experts a row runs
-  double multiply_adds = 0;    ///< to route one token
+  double multiply_adds = 0;    ///< to route one row: a token or, by Router::rows(), a sequence
 };
 
 class Router : public Component {

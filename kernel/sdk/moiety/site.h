@@ -23,9 +23,7 @@ struct Site {
 /// What is known when a plan is made; 0 or empty: not known yet.
 struct Facts {
   const Site* site = nullptr;
-  std::int64_t experts = 0;           ///< of the site
-  bool router_finds_experts = false;  ///< their number is known when the router has seen data
-  std::int64_t sources = 0;           ///< models a constructor reads
+  std::int64_t sources = 0;  ///< models a constructor reads
   std::vector<std::string> domains;
   std::vector<std::int64_t> domain_windows;  ///< training windows of each domain
   std::int64_t run_windows = 0;              ///< windows the stage will train on

@@ -31,16 +31,17 @@ constexpr std::int64_t most_points = 20000;  // the distances between all of the
 /// Distances [n, n] of the points, and which are near.
 class Neighbours {
  public:
-  explicit Neighbours(const at::Tensor& points) : distances_(at::cdist(points, points).contiguous()), n_(points.size(0)) {}
+  explicit Neighbours(const at::Tensor& points)
+      : distances_(at::cdist(points, points).contiguous()), values_(distances_.data_ptr<float>()), n_(points.size(0)) {}
   std::int64_t count() const { return n_; }
-  float distance(std::int64_t a, std::int64_t b) const { return distances_.data_ptr<float>()[a * n_ + b]; }
+  float distance(std::int64_t a, std::int64_t b) const { return values_[a * n_ + b]; }
 
   /// Sorted distances of the points to their k-th neighbour, themselves being the first.
   std::vector<float> reach(std::int64_t k) const {
     std::vector<float> reach(static_cast<std::size_t>(n_)), row(static_cast<std::size_t>(n_));
     const auto place = static_cast<std::ptrdiff_t>(std::min(k, n_) - 1);
     for (std::int64_t i = 0; i < n_; ++i) {
-      const float* from = distances_.data_ptr<float>() + i * n_;
+      const float* from = values_ + i * n_;
       std::copy_n(from, n_, row.begin());
       std::nth_element(row.begin(), row.begin() + place, row.end());
       reach[static_cast<std::size_t>(i)] = row[static_cast<std::size_t>(place)];
@@ -51,6 +52,7 @@ class Neighbours {
 
  private:
   at::Tensor distances_;
+  const float* values_;
   std::int64_t n_;
 };
 

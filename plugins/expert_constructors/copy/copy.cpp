@@ -25,8 +25,6 @@ class Copy final : public ExpertConstructor {
 
   void check(const Facts& facts, Problems& problems) const override {
     if (facts.sources > 1) problems.add("", "copies one model, but " + std::to_string(facts.sources) + " are read");
-    if (options_.count == 0 && !facts.router_finds_experts)
-      problems.add("count", "how many? The router does not find the number of experts");
   }
   std::int64_t count(const Facts&) const override { return options_.count; }
   void plan(const Sources&, const Site&, const Activations*, Random) override {}

@@ -56,8 +56,9 @@ class NearestCentre final : public Router {
       problems.add("clusterer", "must find the number of clusters itself, which this one cannot");
   }
   RouterCost cost(const Site& site) const override {
-    const auto projected = static_cast<double>(projection_.defined() ? projection_.size(1) : 64);
-    return {1, projected * static_cast<double>(site.width + site.experts)};
+    // Before the data was seen: as without a projection, and with one expert.
+    const std::int64_t projected = projection_.defined() ? projection_.size(1) : site.width;
+    return {1, static_cast<double>(projected * (site.width + std::max<std::int64_t>(1, site.experts)))};
   }
   Rows rows() const override { return options_.level == Level::sequence ? Rows::sequence : Rows::token; }
   bool finds_experts() const override { return true; }
