@@ -1,0 +1,116 @@
+// Block shift: the share of one domain is `shift` higher for `length`, then lower by as much for the same length, then as
+// `weights` says. The others make room in proportion to their weights. So what each domain gets in the whole run does not change,
+// only its order: Δ(t), how far the domain is ahead, is a triangle, and a Lie bracket s_k predicts δL_k ≈ shift · τ² · s_k (probe
+// lie-bracket).
+//
+// A step across an edge gets the mean over its windows, so budgets are kept also where the length is no whole number of steps.
+// The ledger need not conserve them: the shares add up by themselves.
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <tuple>
+
+#include "../named_shares.h"
+#include "moiety/mixing_scheduler.h"
+
+namespace {
+
+using namespace moiety;
+
+class BlockShift final : public MixingScheduler {
+ public:
+  struct Options {
+    Shares weights;
+    std::string domain;
+    double shift;
+    Budget length;
+  };
+  static constexpr Parameter parameters[] = {
+      optional<&Options::weights>("weights", "a share for each domain before and after; left out: as their sizes"),
+      required<&Options::domain>("domain", "whose share is shifted"),
+      required<&Options::shift>("shift", "added to its share in the first half of the block, taken in the second").range(-1, 1),
+      optional<&Options::length>("length", "of each half, in examples (windows) or steps; left out: half of the run")};
+
+  explicit BlockShift(Options options) : options_(std::move(options)) {}
+
+  void check(const Facts& facts, Problems& problems) const override {
+    if (!facts.domains.empty()) prepare(facts.domains, facts.domain_windows, problems);
+    const std::string& unit = options_.length.unit;
+    if (unit == "tokens")
+      problems.add("length", "tokens cannot be counted here; write the windows as examples, or steps");
+    else if (!unit.empty() && unit != "examples" && unit != "steps")
+      problems.add("length", "must be in examples (windows) or steps, but is in " + unit);
+    else if (unit == "examples" && facts.run_windows > 0)
+      fits(options_.length.amount, static_cast<double>(facts.run_windows), "windows", problems);
+  }
+
+  void start(const Domains& domains) override {
+    Problems problems;
+    Facts facts;
+    facts.domains = domains.names;
+    facts.domain_windows = domains.windows;
+    facts.run_windows = domains.run_windows;
+    check(facts, problems);
+    mixing::refuse(problems);
+    std::tie(weights_, domain_) = prepare(domains.names, domains.windows, problems);
+    run_ = static_cast<double>(domains.run_windows);
+  }
+
+  Mixture mixture(const Progress& progress) const override {
+    if (progress.steps < 1) throw std::invalid_argument("a run without steps");
+    const double run = options_.length.unit == "examples" ? run_ : static_cast<double>(progress.steps);
+    const double half = options_.length.unit.empty() ? run / 2 : options_.length.amount;
+    Problems problems;
+    fits(half, run, options_.length.unit == "examples" ? "windows" : "steps", problems);
+    mixing::refuse(problems);
+    // In units of the length: the step covers [from, from + one].
+    const double one = run / static_cast<double>(progress.steps), from = one * static_cast<double>(progress.step);
+    const auto covered = [&](double low, double high) {
+      return std::max(0.0, std::min(from + one, high) - std::max(from, low)) / one;
+    };
+    const double delta = options_.shift * (covered(0, half) - covered(half, 2 * half));
+    std::vector<double> shares = weights_;
+    const double others = 1 - weights_[domain_];
+    for (std::size_t d = 0; d < shares.size(); ++d) {
+      shares[d] += d == domain_ ? delta : others > 0 ? -delta * weights_[d] / others : 0;
+      shares[d] = std::max(0.0, shares[d]);
+    }
+    return {shares, {}};
+  }
+
+ private:
+  static void fits(double half, double run, const char* unit, Problems& problems) {
+    if (2 * half > run * (1 + 1e-9))
+      problems.add("length", "two halves of " + number(half) + " " + unit + " do not fit into a run of " + number(run) +
+                                 ", so the shift would not be made good");
+  }
+  static std::string number(double value) {
+    std::string text = std::to_string(value);
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.back() == '.') text.pop_back();
+    return text;
+  }
+
+  std::pair<std::vector<double>, std::size_t> prepare(const std::vector<std::string>& names,
+                                                      const std::vector<std::int64_t>& windows, Problems& problems) const {
+    std::vector<double> weights = mixing::named_shares(options_.weights, names, windows, problems);
+    const std::size_t domain = mixing::find_domain(options_.domain, names, windows, "domain", problems);
+    if (domain == names.size() || (options_.weights.empty() && windows.empty())) return {std::move(weights), 0};
+    const double size = std::abs(options_.shift), share = weights[domain];
+    if (size > std::min(share, 1 - share) + 1e-12 && problems.list().empty())
+      problems.add("shift", "the share of `" + options_.domain + "` is " + number(share) + ", which cannot be both " +
+                                number(size) + " higher and lower");
+    return {std::move(weights), domain};
+  }
+
+  Options options_;
+  std::vector<double> weights_;
+  std::size_t domain_ = 0;
+  double run_ = 0;
+};
+
+}  // namespace
+
+MOIETY_PLUGIN("block-shift", "1.0.0", "One domain earlier or later",
+              component<BlockShift>("block-shift", 1, "One domain's share up for a while, then down for as long",
+                                    "Commute Your Domains, arXiv 2501.15556, section 3"));
