@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "moiety/activations.h"
 #include "moiety/archive.h"
 #include "moiety/plugin.h"
 #include "moiety/random.h"
@@ -71,6 +72,16 @@ std::unique_ptr<Kind> make(std::string_view name, std::map<std::string, Value> g
   return std::unique_ptr<Kind>(static_cast<Kind*>(e.make(values.data())));
 }
 
+/// What check() finds, each problem as "parameter: message", one a line.
+inline std::string problems_of(const Component& component, const Facts& facts) {
+  Problems problems;
+  component.check(facts, problems);
+  std::string text;
+  for (const Problems::Problem& problem : problems.list())
+    text += (text.empty() ? "" : "\n") + problem.parameter + ": " + problem.message;
+  return text;
+}
+
 /// A float tensor of these numbers.
 inline at::Tensor tensor(std::vector<double> numbers, const std::vector<std::int64_t>& shape) {
   return at::from_blob(numbers.data(), shape, at::TensorOptions().dtype(at::kDouble)).to(at::kFloat, false, true);
@@ -103,6 +114,20 @@ class TestParameters final : public Parameters {
   Random random_;
   std::map<std::string, std::shared_ptr<at::Tensor>> tensors_;
   std::vector<Spec> order_;
+};
+
+/// Recorded inputs [windows, L, d].
+class TestActivations final : public Activations {
+ public:
+  explicit TestActivations(at::Tensor inputs, std::int64_t dimensions = 0)
+      : inputs_(std::move(inputs)), dimensions_(dimensions) {}
+  std::int64_t windows() const override { return inputs_.size(0); }
+  at::Tensor read(std::int64_t begin, std::int64_t end) const override { return inputs_.narrow(0, begin, end - begin); }
+  std::int64_t dimensions() const override { return dimensions_; }
+
+ private:
+  at::Tensor inputs_;
+  std::int64_t dimensions_;
 };
 
 /// Experts by role.
