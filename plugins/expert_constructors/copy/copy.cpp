@@ -1,17 +1,36 @@
-// Copies a dense feed-forward into each expert: all experts start equal.
+// Copies a dense layer, feed-forward or attention, into each expert: all experts start equal.
 //
-//   in[n] = In, in_bias[n] = b, out[n] = Out, out_bias[n] = c      for n = 1 … N
+//   in[n] = In, in_bias[n] = b, out[n] = Out, out_bias[n] = c      n = 1 … N; of attention q, k, v, o and their biases
 //
-// With routing weights that sum to 1 the new site computes what the dense layer computed. Komatsuzaki et al.: "Sparse Upcycling",
-// ICLR 2023; CSE expands its modules in the same way, one copy a cluster that its router found.
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/zeros.h>
+// With routing weights that sum to 1 the new site computes what the dense layer computed. A model that starts fresh has nothing
+// to copy: its experts get the starts of a dense layer, independent of one another. Komatsuzaki et al.: "Sparse Upcycling", ICLR
+// 2023; CSE expands its modules in the same way, one copy a cluster that its router found.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
 
 #include "moiety/expert_constructor.h"
 
 namespace {
 
 using namespace moiety;
+
+struct Role {
+  const char* name;
+  std::vector<std::int64_t> shape;
+  double deviation;
+};
+
+/// The roles of a dense layer, with the deviations that they start with.
+std::vector<Role> roles_of(const Site& site) {
+  const std::int64_t f = site.inner, d = site.width;
+  const double sd = 0.02, residual_sd = sd / std::sqrt(2.0 * static_cast<double>(std::max<std::int64_t>(1, site.layers)));
+  if (site.place == Place::attention)
+    return {{"q", {d, d}, sd}, {"q_bias", {d}, 0}, {"k", {d, d}, sd},          {"k_bias", {d}, 0},
+            {"v", {d, d}, sd}, {"v_bias", {d}, 0}, {"o", {d, d}, residual_sd}, {"o_bias", {d}, 0}};
+  return {{"in", {f, d}, sd}, {"in_bias", {f}, 0}, {"out", {d, f}, residual_sd}, {"out_bias", {d}, 0}};
+}
 
 class Copy final : public ExpertConstructor {
  public:
@@ -28,33 +47,40 @@ class Copy final : public ExpertConstructor {
   }
   std::int64_t count(const Facts&) const override { return options_.count; }
   void plan(const Sources&, const Site&, const Activations*, Random) override {}
-  void bind(const Site& site, Parameters& to) override {
-    const std::int64_t n = site.experts, f = site.inner, d = site.width;
-    to.add(spec("in", {n, f, d}).of_experts());
-    to.add(spec("in_bias", {n, f}).of_experts().without_decay());
-    to.add(spec("out", {n, d, f}).of_experts());
-    to.add(spec("out_bias", {n, d}).of_experts().without_decay());
+  Layout bind(const Site& site, Parameters& to) override {
+    for (const Role& role : roles_of(site)) {
+      Spec one = spec(role.name, with_experts(site, role)).normal(role.deviation).of_experts();
+      one.decays = role.shape.size() > 1;
+      to.add(std::move(one));
+    }
+    return {};
   }
   TensorMap expand(const Sources& sources, const Site& site) const override {
-    const TensorMap& dense = sources.at(0);
-    const auto copies = [&](const char* role, std::vector<std::int64_t> shape) {
-      const auto found = dense.find(role);
-      const at::Tensor one = found != dense.end() ? found->second.detach() : at::zeros(shape, dense.at("in").options());
-      shape.insert(shape.begin(), site.experts);
-      return one.unsqueeze(0).expand(shape).contiguous();
-    };
-    return {{"in", copies("in", {site.inner, site.width})},
-            {"in_bias", copies("in_bias", {site.inner})},
-            {"out", copies("out", {site.width, site.inner})},
-            {"out_bias", copies("out_bias", {site.width})}};
+    TensorMap bank;
+    if (sources.empty()) return bank;
+    const TensorMap& dense = sources[0];
+    const at::TensorOptions options = dense.at(site.place == Place::attention ? "q" : "in").options();
+    for (const Role& role : roles_of(site)) {
+      const auto found = dense.find(role.name);
+      const at::Tensor one = found != dense.end() ? found->second.detach() : at::zeros(role.shape, options);
+      bank[role.name] = one.unsqueeze(0).expand(with_experts(site, role)).contiguous();
+    }
+    return bank;
   }
+  bool keeps_moments() const override { return true; }
 
  private:
+  static std::vector<std::int64_t> with_experts(const Site& site, const Role& role) {
+    std::vector<std::int64_t> shape = role.shape;
+    shape.insert(shape.begin(), site.experts);
+    return shape;
+  }
+
   Options options_;
 };
 
 }  // namespace
 
-MOIETY_PLUGIN("copy", "1.0.0", "Experts that start as copies of one feed-forward",
-              component<Copy>("copy", 1, "Copies a feed-forward into every expert",
+MOIETY_PLUGIN("copy", "1.1.0", "Experts that start as copies of one dense layer",
+              component<Copy>("copy", 1, "Copies a feed-forward or an attention into every expert",
                               "Komatsuzaki et al., Sparse Upcycling, ICLR 2023"));
