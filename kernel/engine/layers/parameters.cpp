@@ -14,7 +14,10 @@ std::int64_t ParameterStore::Entry::size() const {
 
 Weight ParameterStore::declare(const std::string& name, Spec spec) {
   if (allocated()) throw std::invalid_argument("tensor " + name + " is declared too late");
-  if (find(name) != nullptr) throw std::invalid_argument("tensor " + name + " is declared twice");
+  if (const Entry* known = find(name)) {
+    if (spec.shared && known->spec.shared && known->spec.shape == spec.shape) return Weight(known->tensor);
+    throw std::invalid_argument("tensor " + name + " is declared twice");
+  }
   for (const std::int64_t side : spec.shape)
     if (side < 0) throw std::invalid_argument("tensor " + name + " has a negative size");
   Entry entry{name, std::move(spec), std::make_shared<at::Tensor>(), 0};

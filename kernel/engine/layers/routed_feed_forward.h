@@ -16,8 +16,8 @@ at::Tensor routed_feed_forward(const at::Tensor& x, const ExpertWeights& weights
                                const at::Tensor& experts);
 
 /// Whether that is faster than computing everything and multiplying by the gate: where a row runs at most three quarters of the
-/// experts. (bench/expert_site_bench, 16 experts of 32 neurons, width 128, one Zen 3 core: with 8 it takes 6.7 ms instead of 12.5,
-/// with 12 9.8 instead of 12.4, with 14 as long.)
+/// experts. (bench/expert_site_bench, 16 experts of 32 neurons, width 128, one Zen 3 core: with 8 it takes 6.7 ms instead
+/// of 12.5, with 12 9.8 instead of 12.4, with 14 as long.)
 bool worth_routing(const at::Tensor& x, std::int64_t number_of_experts, const at::Tensor& experts);
 
 }  // namespace moiety::engine

@@ -83,12 +83,16 @@ std::optional<Budget> budget_of(const json& value) {
     budget = {*number_of(*amount), unit->get<std::string>()};
   } else if (value.is_string()) {
     const auto parts = split(value.get<std::string>(), ' ');
-    if (parts.size() != 2 || !size_of(parts[0])) return std::nullopt;
-    budget = {*size_of(parts[0]), parts[1]};
+    if (value == "rest")
+      budget = {1, "rest"};
+    else if (parts.size() != 2 || !size_of(parts[0]))
+      return std::nullopt;
+    else
+      budget = {*size_of(parts[0]), parts[1]};
   } else {
     return std::nullopt;
   }
-  for (const char* unit : {"tokens", "steps", "epochs", "examples"}) {
+  for (const char* unit : {"tokens", "steps", "epochs", "examples", "rest"}) {
     if (budget.unit == unit && budget.amount > 0) return budget;
   }
   return std::nullopt;
@@ -156,6 +160,13 @@ class Conversion {
       case ParameterType::layers:
         if (auto layers = layers_of(value)) return Value(*std::move(layers));
         return wrong("\"all\", \"last 2\", \"every 2\", or numbers of layers", value);
+      case ParameterType::input:
+        if (value.is_string() && !value.get_ref<const std::string&>().empty()) return Value(StageInput{path_});
+        return wrong("the name of a stage", value);
+      case ParameterType::data:
+        return selection(value);
+      case ParameterType::shares:
+        return shares(value);
       case ParameterType::component:
         return part(value);
     }
@@ -204,6 +215,29 @@ class Conversion {
     for (const json& item : items) {
       if (!item.is_string()) return wrong("a list of texts", value);
       list.push_back(item.get<std::string>());
+    }
+    return Value(std::move(list));
+  }
+  std::optional<Value> selection(const json& value) {
+    static constexpr Parameter keys[] = {
+        optional<&DataSelection::domains>("domains", "which domains; all when left out"),
+        optional<&DataSelection::without>("without", "domains that are left out"),
+        param<&DataSelection::tokens>("tokens", 0, "at most so many tokens; fewer are a prefix of more; 0: all").at_least(0),
+        param<&DataSelection::fraction>("fraction", 1.0, "of each domain's windows, from the first on").above(0).at_most(1)};
+    const std::size_t before = problems_.size();
+    DataSelection chosen = read_options<DataSelection>(keys, value, path_, nullptr, problems_);
+    unknown_keys(keys, std::size(keys), value, path_, {}, problems_);
+    chosen.given = true;
+    if (problems_.size() != before) return std::nullopt;
+    return Value(std::move(chosen));
+  }
+  std::optional<Value> shares(const json& value) {
+    if (!value.is_object()) return wrong("a table of numbers, such as { en = 0.9, de = 0.1 }", value);
+    Shares list;
+    for (const auto& [name, item] : value.items()) {
+      const auto share = number_of(item);
+      if (!share) return wrong("a table of numbers, such as { en = 0.9, de = 0.1 }", value);
+      list.emplace_back(name, *share);
     }
     return Value(std::move(list));
   }

@@ -45,6 +45,12 @@ const char* name_of(ParameterType type) {
       return "budget";
     case ParameterType::layers:
       return "layers";
+    case ParameterType::input:
+      return "input";
+    case ParameterType::data:
+      return "data";
+    case ParameterType::shares:
+      return "shares";
     case ParameterType::component:
       return "component";
   }
@@ -68,6 +74,7 @@ std::vector<std::string> choice_words(const Parameter& parameter) {
 json describe(const Parameter& p) {
   json j = {{"name", p.name}, {"type", name_of(p.type)}, {"unit", p.unit}, {"doc", p.doc}};
   if (p.type == ParameterType::component) j["kind"] = p.kind;
+  if (p.type == ParameterType::input) j["accepts"] = p.accepts;
   switch (p.fallback.kind) {
     case Default::Kind::absent:
       break;
@@ -109,6 +116,7 @@ json describe(const Parameter& p) {
 json describe(const Output& o) {
   json j = {{"name", o.name}, {"unit", o.unit}, {"better", o.better}, {"axes", words(o.axes)}, {"doc", o.doc}};
   if (*o.when != '\0') j["when"] = o.when;
+  if (o.is_result) j["result"] = true;
   if (o.is_loss) {
     j["loss"] = true;
     j["weight"] = o.weight;

@@ -75,10 +75,11 @@ struct Pool {
 };
 
 /// The windows of one step, in the order in which the ledger made them due.
-FixedWindows draw_windows(const Pool& pool, const Instance& sampler, const std::vector<std::int64_t>& order) {
+FixedWindows draw_windows(const Pool& pool, const Instance& sampler, const std::vector<std::int64_t>& order, std::int64_t step,
+                          std::int64_t micro_batch) {
   std::vector<std::int64_t> counts(pool.windows.size()), drawn;
   for (const std::int64_t domain : order) ++counts[static_cast<std::size_t>(domain)];
-  call("draw", sampler, [&] { sampler.as<Sampler>().draw(counts, drawn); });
+  call("draw", sampler, [&] { sampler.as<Sampler>().draw({counts, step, micro_batch}, drawn); });
   if (drawn.size() != order.size())
     throw ComponentFailure(sampler.name, "draw",
                            std::to_string(drawn.size()) + " windows were drawn, not " + std::to_string(order.size()));
@@ -99,7 +100,7 @@ std::vector<double> shares_of(const Instance& mixing, std::int64_t step, std::in
   Progress progress;
   progress.step = step;
   progress.steps = steps;
-  auto shares = call("mixture", mixing, [&] { return mixing.as<MixingScheduler>().mixture(progress); });
+  auto shares = call("mixture", mixing, [&] { return mixing.as<MixingScheduler>().mixture(progress).shares; });
   if (shares.size() != domains)
     throw ComponentFailure(mixing.name, "mixture",
                            std::to_string(shares.size()) + " shares for " + std::to_string(domains) + " domains");
@@ -136,7 +137,7 @@ Result<StageOutcome> run(StageContext& context) {
   const Instance &sampler = read.part("sampler"), &mixing = read.part("mixing");
   const Random data = Random(static_cast<std::uint64_t>(job.seeds.data)).fork("windows");
   const Random noise = Random(static_cast<std::uint64_t>(job.seeds.noise)).fork("pretrain");
-  call("start", sampler, [&] { sampler.as<Sampler>().start(pool.table, data); });
+  call("start", sampler, [&] { sampler.as<Sampler>().start(pool.table, nullptr, data); });
   Domains domains;
   domains.names = facts.domains;
   domains.windows = pool.windows;
@@ -149,7 +150,7 @@ Result<StageOutcome> run(StageContext& context) {
   if (earlier.contains("position") && earlier["position"].is_object() && earlier.value("corpus", "") == job.corpus_hash) {
     for (std::size_t d = 0; d < before.size(); ++d) before[d] = earlier["position"].value(facts.domains[d], std::int64_t{0});
     std::vector<std::int64_t> skipped;
-    if (!context.resumed) call("draw", sampler, [&] { sampler.as<Sampler>().draw(before, skipped); });
+    if (!context.resumed) call("draw", sampler, [&] { sampler.as<Sampler>().draw({before, 0, 0}, skipped); });
   }
 
   const FixedWindows valid_windows = proportional_windows(valid_streams, length, options.windows);
@@ -167,7 +168,7 @@ Result<StageOutcome> run(StageContext& context) {
   plan.done = [&] { return taken * options.batch * length; };
   plan.accumulate = [&](std::int64_t step) {
     const auto order = ledger.give(shares_of(mixing, step, steps, pool.windows.size()), options.batch);
-    const FixedWindows windows = draw_windows(pool, sampler, order);
+    const FixedWindows windows = draw_windows(pool, sampler, order, step, micro);
     double loss = 0;
     for (std::int64_t first = 0; first < options.batch; first += micro) {
       const std::int64_t last = std::min(options.batch, first + micro);

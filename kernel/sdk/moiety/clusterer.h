@@ -23,12 +23,21 @@ struct Abilities {
   bool any_count = false;    ///< can find the number itself
 };
 
+/// [n] int64: the nearest centre of each point, the first of equally near ones.
+inline at::Tensor nearest_centre(const at::Tensor& points, const at::Tensor& centres) {
+  return points.matmul(centres.t()).mul(-2).add(centres.square().sum(1)).argmin(1);
+}
+
 class Clusterer : public Component {
  public:
   static constexpr const char* kind = "clusterer";
   virtual Abilities abilities() const = 0;
   /// points [n, d] float → labels. `count` 0: find it. Deterministic for a stream.
   virtual Clusters fit(const at::Tensor& points, std::int64_t count, Random) = 0;
+  /// Labels of new points.
+  virtual at::Tensor assign(const at::Tensor& points, const Clusters& clusters) const {
+    return nearest_centre(points, clusters.centres);
+  }
 };
 
 }  // namespace moiety

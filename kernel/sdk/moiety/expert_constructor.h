@@ -2,6 +2,9 @@
 #ifndef MOIETY_EXPERT_CONSTRUCTOR_H_
 #define MOIETY_EXPERT_CONSTRUCTOR_H_
 
+#include <map>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "moiety/activations.h"
@@ -14,8 +17,16 @@
 
 namespace moiety {
 
-/// The dense tensors of the site in each model read: `in` [F, d], `in_bias` [F], `out` [d, F], `out_bias` [d].
+/// The dense tensors of the site in each model read, the first one first: of a feed-forward `in` [F, d], `in_bias` [F], `out` [d, F],
+/// `out_bias` [d]; of attention `q`, `k`, `v`, `o` [d, d] and `q_bias`, `k_bias`, `v_bias`, `o_bias` [d]. None: the model starts
+/// fresh.
 using Sources = std::vector<TensorMap>;
+
+/// Roles that are not stored but made of what is, each time they are needed: name → shape.
+struct Layout {
+  std::map<std::string, std::vector<std::int64_t>> derived;
+  double derive_multiply_adds = 0;  ///< to make the roles of one expert
+};
 
 class ExpertConstructor : public Component {
  public:
@@ -24,10 +35,14 @@ class ExpertConstructor : public Component {
   virtual std::int64_t count(const Facts&) const = 0;
   /// Decides (runs its clusterer); what it decided is its state. The activations are null unless needs() asks for them.
   virtual void plan(const Sources&, const Site&, const Activations*, Random) = 0;
-  /// Declares the bank's tensors by role (see router.h); `site.experts` is set.
-  virtual void bind(const Site&, Parameters&) = 0;
-  /// Values of the declared tensors, by role. Pure: moves numbers and nothing else.
+  /// Declares the bank's tensors by role (see router.h), and those that derived roles are made of; `site.experts` is set.
+  virtual Layout bind(const Site&, Parameters&) = 0;
+  /// Values of the declared tensors, by name; one that is not given keeps its declared start. Pure: moves numbers and nothing else.
   virtual TensorMap expand(const Sources&, const Site&) const = 0;
+  /// Whether Adam's moments may go through expand() like the numbers they belong to.
+  virtual bool keeps_moments() const { return false; }
+  /// A derived role for these experts, in their order, inside the graph: [experts.size(), …].
+  virtual at::Tensor weight(std::string_view, const std::vector<std::int64_t>&) const { return {}; }
 };
 
 }  // namespace moiety

@@ -8,6 +8,7 @@
 
 #include "moiety/archive.h"
 #include "moiety/component.h"
+#include "moiety/model.h"
 #include "moiety/plugin.h"
 #include "moiety/random.h"
 
@@ -19,6 +20,20 @@ struct Domains {
   std::int64_t run_windows = 0;       ///< windows of the whole stage
 };
 
+/// Shares to draw by: not negative, not all zero; the engine normalises. Factors on the losses of a domain's windows, which the engine
+/// divides by their mean over the batch; empty: 1.
+struct Mixture {
+  std::vector<double> shares, loss_factors;
+};
+
+/// What a step said: the losses of its micro-batches, in their order.
+struct Feedback {
+  std::int64_t step = 0;
+  at::Tensor losses;     ///< [B, L] of each token, no gradient
+  at::Tensor reference;  ///< [B, L] of the reference model, if needs() asks for it
+  at::Tensor domain;     ///< [B] int64
+};
+
 struct Progress {
   std::int64_t step = 0, steps = 0;
 };
@@ -27,8 +42,16 @@ class MixingScheduler : public Component {
  public:
   static constexpr const char* kind = "mixing_scheduler";
   virtual void start(const Domains&) = 0;
-  /// Shares of the domains: not negative, not all zero; the engine normalises.
-  virtual std::vector<double> mixture(const Progress&) const = 0;
+  virtual Mixture mixture(const Progress&) const = 0;
+  /// After each step, if needs() asks for token losses.
+  virtual void feedback(const Feedback&) {}
+  /// Steps between two calls of inspect(), the first one before step 0; 0: never.
+  virtual std::int64_t inspect_every() const { return 0; }
+  /// May ask the model for gradients and Hessian-vector products on training windows; nothing trains meanwhile.
+  virtual void inspect(const Model&, const Data&, const Progress&, Random) {}
+  /// Whether every domain gets, over the whole run, the windows that its shares at the start say: the ledger then gives no domain
+  /// more than is left of its budget, so that only the order moves.
+  virtual bool conserves_budgets() const { return false; }
 };
 
 }  // namespace moiety

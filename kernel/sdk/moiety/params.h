@@ -23,7 +23,8 @@ namespace moiety {
 
 class Component;
 
-/// How long a stage works: {1.2e6, "tokens"}; units tokens, steps, epochs, examples.
+/// How long a stage works: {1.2e6, "tokens"}; units tokens, steps, epochs, examples, or "rest": to the end of the schedule that
+/// the stage continues (its amount is 1).
 struct Budget {
   double amount = 0;
   std::string unit;
@@ -35,11 +36,42 @@ struct Layers {
   std::vector<std::int64_t> list;
 };
 
+/// Another stage whose artifact this one reads: a recipe gives its name, the engine hands over what is in it.
+struct StageInput {
+  std::string slot;  ///< the path of the key, by which the engine knows it; empty: not given
+};
+
+/// Windows of the corpus, as a recipe selects them: { domains = "law", tokens = "20k" }.
+struct DataSelection {
+  std::vector<std::string> domains, without;  ///< empty domains: all, but for those without
+  std::int64_t tokens = 0;                    ///< at most so many, a prefix of more; 0: all
+  double fraction = 1;                        ///< of each domain's windows, from the first on
+  bool given = false;
+};
+
+/// A share for each name: { en = 0.9, de = 0.1 }.
+using Shares = std::vector<std::pair<std::string, double>>;
+
 /// What a parameter was given; `monostate` for an optional one that was left out.
 using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
-                           std::vector<std::string>, Budget, Layers, std::shared_ptr<Component>>;
+                           std::vector<std::string>, Budget, Layers, StageInput, DataSelection, Shares,
+                           std::shared_ptr<Component>>;
 
-enum class ParameterType { boolean, integer, number, text, choice, integers, texts, budget, layers, component };
+enum class ParameterType {
+  boolean,
+  integer,
+  number,
+  text,
+  choice,
+  integers,
+  texts,
+  budget,
+  layers,
+  input,
+  data,
+  shares,
+  component
+};
 
 /// A default that can stand in a constexpr declaration.
 struct Default {
@@ -58,6 +90,7 @@ struct Parameter {
   void (*set)(void* options, const Value& value) = nullptr;
   const char* unit = "";
   const char* kind = "";     ///< of a component
+  const char* accepts = "";  ///< of an input: the kind of artifact, "model" or "clustering"
   const char* choices = "";  ///< "top, bottom, not_top": an underscore is written as a hyphen in recipes
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
   bool low_open = false, high_open = false;
@@ -70,6 +103,11 @@ struct Parameter {
   constexpr Parameter in(const char* what) const {
     Parameter p = *this;
     p.unit = what;
+    return p;
+  }
+  constexpr Parameter of(const char* artifact) const {
+    Parameter p = *this;
+    p.accepts = artifact;
     return p;
   }
 
@@ -140,10 +178,16 @@ constexpr ParameterType type_of() {
     return ParameterType::budget;
   else if constexpr (std::is_same_v<T, Layers>)
     return ParameterType::layers;
+  else if constexpr (std::is_same_v<T, StageInput>)
+    return ParameterType::input;
+  else if constexpr (std::is_same_v<T, DataSelection>)
+    return ParameterType::data;
+  else if constexpr (std::is_same_v<T, Shares>)
+    return ParameterType::shares;
   else {
     static_assert(IsPart<T>::value,
                   "a parameter's field is bool, int64_t, double, string, an enum, a list of int64_t or string, "
-                  "Budget, Layers, optional of these, or shared_ptr of a component kind");
+                  "Budget, Layers, StageInput, DataSelection, Shares, optional of these, or shared_ptr of a component kind");
     return ParameterType::component;
   }
 }
@@ -226,13 +270,14 @@ constexpr Parameter optional(const char* name, const char* doc) {
   return p;
 }
 
-/// A metric or a loss that a component or stage gives.
+/// A metric, a loss or a result that a component or stage gives. A result is a typed value for other stages
+/// (`${NAME.result}`), kept with the artifact.
 struct Output {
   const char* name = "";
   const char* unit = "";
   int better = 0;  ///< +1 higher, -1 lower, 0 neither
   const char* doc = "";
-  bool is_loss = false;
+  bool is_loss = false, is_result = false;
   double weight = 0;      ///< of a loss, unless the recipe says otherwise (`losses = { balance = 0.01 }`)
   const char* axes = "";  ///< recorded axes, "domain, set"
   const char* when = "";  ///< the metric exists when the stage's text has this key
@@ -260,6 +305,11 @@ constexpr Output loss(const char* name, double weight, const char* doc) {
   Output o = metric(name, "nats", -1, doc);
   o.is_loss = true;
   o.weight = weight;
+  return o;
+}
+constexpr Output result(const char* name, const char* unit, const char* doc) {
+  Output o = metric(name, unit, 0, doc);
+  o.is_result = true;
   return o;
 }
 

@@ -12,7 +12,7 @@
 namespace moiety {
 
 inline constexpr std::uint32_t plugin_magic = 0x4D6F6965;     ///< "Moie"
-inline constexpr std::uint16_t api_major = 0, api_minor = 2;  ///< before 1.0 both must be equal
+inline constexpr std::uint16_t api_major = 0, api_minor = 3;  ///< before 1.0 both must be equal
 
 struct ComponentEntry {
   const char* kind = "";

@@ -18,6 +18,7 @@ namespace moiety {
 struct RouterInput {
   at::Tensor hidden;  ///< [B, L, d], float: what enters the experts. For rows() = token all tokens may come as one sequence
   at::Tensor mask;    ///< [B, L] bool, false at padding; undefined: no padding
+  at::Tensor domain, cluster;  ///< [B] int64, if needs() asks for them; then hidden has one row of B a sequence
   bool training = false;
   std::int64_t step = 0;
   Random random{0};  ///< the stream of this site, step and micro-batch
@@ -34,6 +35,7 @@ enum class Rows { token, sequence };
 struct Routing {
   at::Tensor experts, weights;
   at::Tensor observed;  ///< [R, …], no gradient: comes back to after_step in training; may be undefined
+  at::Tensor priority;  ///< [R]: under a capacity, who keeps a place first; undefined: in the order of the rows
   std::vector<std::pair<std::string_view, at::Tensor>> losses, metrics;  ///< declared name, 0-d tensor; losses unweighted
 };
 
@@ -44,8 +46,10 @@ class Bank {
   virtual std::int64_t experts() const = 0;
   virtual bool has(std::string_view role) const = 0;
   /// Roles of a feed-forward: `in` [N, s, d], `in_bias` [N, s], `out` [N, d, s], `out_bias` [1 or N, d] (1: shared, added once).
+  /// Of attention: `q` [N, d, d], `k` and `v` [1 or N, d, d] (1: shared by all experts), `o` [N, d, d], and `q_bias` [N, d],
+  /// `k_bias`, `v_bias` [1 or N, d], `o_bias` [1 or N, d].
   virtual at::Tensor weight(std::string_view role) const = 0;
-  /// [N, s, d]: the rows of the first matrix.
+  /// [N, s, d]: the rows of the first matrix of a feed-forward, the queries' of attention.
   virtual at::Tensor keys() const = 0;
 };
 

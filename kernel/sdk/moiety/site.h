@@ -9,7 +9,7 @@
 
 namespace moiety {
 
-enum class Place { feed_forward };
+enum class Place { feed_forward, attention };
 
 /// A place in the transformer that can hold experts.
 struct Site {
@@ -17,6 +17,7 @@ struct Site {
   std::int64_t layer = 0, layers = 0;  ///< from 0; of how many
   std::int64_t width = 0;              ///< d: of the residual stream
   std::int64_t inner = 0;              ///< F: neurons of the dense feed-forward
+  std::int64_t heads = 0;              ///< h: of attention, each d / h wide
   std::int64_t experts = 0;            ///< N; 0 while it is not known
 };
 
@@ -27,6 +28,7 @@ struct Facts {
   std::vector<std::string> domains;
   std::vector<std::int64_t> domain_windows;  ///< training windows of each domain
   std::int64_t run_windows = 0;              ///< windows the stage will train on
+  std::int64_t clusters = 0;                 ///< of the clustering that the stage reads
 };
 
 /// Why a combination cannot be; all are reported, none is thrown.

@@ -22,6 +22,7 @@ struct Spec {
   bool decays = true;                  ///< weight decay applies
   bool trains = true;
   bool per_expert = false;  ///< the first dimension counts experts: only routed ones are active
+  bool shared = false;      ///< one tensor for all sites of the model that declare this name
 
   Spec normal(double sd) && {
     deviation = sd;
@@ -42,6 +43,10 @@ struct Spec {
   }
   Spec of_experts() && {
     per_expert = true;
+    return std::move(*this);
+  }
+  Spec for_all_sites() && {
+    shared = true;
     return std::move(*this);
   }
 };

@@ -66,12 +66,13 @@ class Split final : public ExpertConstructor {
     }
   }
 
-  void bind(const Site& site, Parameters& to) override {
+  Layout bind(const Site& site, Parameters& to) override {
     const std::int64_t n = options_.count, s = site.inner / options_.count, d = site.width;
     to.add(spec("in", {n, s, d}).of_experts());
     to.add(spec("in_bias", {n, s}).of_experts().without_decay());
     to.add(spec("out", {n, d, s}).of_experts());
     to.add(spec("out_bias", {1, d}).without_decay());
+    return {};
   }
 
   TensorMap expand(const Sources& sources, const Site& site) const override {

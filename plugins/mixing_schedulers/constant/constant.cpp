@@ -1,6 +1,5 @@
 // Fixed shares from beginning to end: the same for every domain, or as `weights` says.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <stdexcept>
 
@@ -33,18 +32,13 @@ std::string near_name(const std::string& name, const std::vector<std::string>& n
   return "; did you mean `" + *nearest + "`?";
 }
 
-bool read_number(const std::string& text, double& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 class Constant final : public MixingScheduler {
  public:
   struct Options {
-    std::vector<std::string> weights;
+    Shares weights;
   };
-  static constexpr Parameter parameters[] = {optional<&Options::weights>(
-      "weights", "shares as \"domain=number\"; a domain not named gets none; left out: equal shares")};
+  static constexpr Parameter parameters[] = {
+      optional<&Options::weights>("weights", "a share for each domain; one not named gets none; left out: equal shares")};
 
   explicit Constant(Options options) : options_(std::move(options)) {}
 
@@ -56,7 +50,7 @@ class Constant final : public MixingScheduler {
     shares_ = shares(domains.names, domains.windows, problems);
     if (!problems.list().empty()) throw std::invalid_argument(problems.list()[0].parameter + ": " + problems.list()[0].message);
   }
-  std::vector<double> mixture(const Progress&) const override { return shares_; }
+  Mixture mixture(const Progress&) const override { return {shares_, {}}; }
 
  private:
   std::vector<double> shares(const std::vector<std::string>& names, const std::vector<std::int64_t>& windows,
@@ -64,14 +58,11 @@ class Constant final : public MixingScheduler {
     if (options_.weights.empty()) return std::vector<double>(names.size(), 1.0);
     std::vector<double> result(names.size(), 0.0);
     std::vector<bool> given(names.size(), false);
-    for (const std::string& text : options_.weights) {
-      const auto equals = text.find('=');
-      double weight = 0;
-      if (equals == std::string::npos || !read_number(text.substr(equals + 1), weight) || !std::isfinite(weight) || weight < 0) {
-        problems.add("weights", "`" + text + "` must be a domain, =, and a number of at least 0, as in \"fiction=2\"");
+    for (const auto& [name, weight] : options_.weights) {
+      if (!std::isfinite(weight) || weight < 0) {
+        problems.add("weights", "the share of `" + name + "` must be a number of at least 0");
         continue;
       }
-      const std::string name = text.substr(0, equals);
       const auto found = std::find(names.begin(), names.end(), name);
       const auto i = static_cast<std::size_t>(found - names.begin());
       if (found == names.end())

@@ -15,7 +15,7 @@ class Proportional final : public MixingScheduler {
     for (const double share : shares_) total += share;
     if (!(total > 0)) throw std::invalid_argument("no domain has a training window");
   }
-  std::vector<double> mixture(const Progress&) const override { return shares_; }
+  Mixture mixture(const Progress&) const override { return {shares_, {}}; }
 
  private:
   std::vector<double> shares_;

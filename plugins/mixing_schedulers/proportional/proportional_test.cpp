@@ -9,8 +9,8 @@ namespace {
 TEST(Proportional, shares_are_the_numbers_of_windows) {
   const auto scheduler = testing::make<MixingScheduler>("proportional");
   scheduler->start({{"a", "b", "c"}, {10, 0, 30}, 100});
-  EXPECT_EQ(scheduler->mixture({0, 10}), (std::vector<double>{10, 0, 30}));
-  EXPECT_EQ(scheduler->mixture({9, 10}), (std::vector<double>{10, 0, 30}));
+  EXPECT_EQ(scheduler->mixture({0, 10}).shares, (std::vector<double>{10, 0, 30}));
+  EXPECT_EQ(scheduler->mixture({9, 10}).shares, (std::vector<double>{10, 0, 30}));
 }
 
 TEST(Proportional, no_windows_at_all_are_refused) {
@@ -26,7 +26,7 @@ TEST(Proportional, T42_saved_and_loaded_it_goes_on_equal) {
   archive.rewind();
   other->start(domains);
   other->state(archive);
-  EXPECT_EQ(one->mixture({5, 10}), other->mixture({5, 10}));
+  EXPECT_EQ(one->mixture({5, 10}).shares, other->mixture({5, 10}).shares);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ using namespace moiety;
 
 class Uniform final : public Sampler {
  public:
-  void start(const WindowTable& pool, Random random) override {
+  void start(const WindowTable& pool, const WindowTable*, Random random) override {
     if (pool.first.size() != pool.count.size()) throw std::invalid_argument("the window table has lists of different lengths");
     if (!read_.empty() && read_.size() != pool.count.size())
       throw std::invalid_argument("its state is of another number of domains");
@@ -24,7 +24,8 @@ class Uniform final : public Sampler {
     orders_.assign(pool.count.size(), {});
   }
 
-  void draw(const std::vector<std::int64_t>& counts, std::vector<std::int64_t>& windows) override {
+  void draw(const Draw& wanted, std::vector<std::int64_t>& windows) override {
+    const auto& counts = wanted.counts;
     if (counts.size() != read_.size())
       throw std::invalid_argument("counts for " + std::to_string(counts.size()) + " domains, started with " +
                                   std::to_string(read_.size()));

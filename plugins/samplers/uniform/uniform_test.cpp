@@ -13,16 +13,16 @@ using Windows = std::vector<std::int64_t>;
 
 std::unique_ptr<Sampler> started(const WindowTable& pool, std::uint64_t seed) {
   auto sampler = testing::make<Sampler>("uniform");
-  sampler->start(pool, Random(seed));
+  sampler->start(pool, nullptr, Random(seed));
   return sampler;
 }
 Windows draw(Sampler& sampler, const std::vector<std::int64_t>& counts) {
   Windows windows;
-  sampler.draw(counts, windows);
+  sampler.draw({counts, 0, 0}, windows);
   return windows;
 }
 
-const WindowTable pool{{0, 10, 13}, {10, 3, 1000}};
+const WindowTable pool{{0, 10, 13}, {10, 3, 1000}, {}, 0};
 
 TEST(Uniform, every_window_once_an_epoch) {
   const auto sampler = started(pool, 1);
@@ -86,7 +86,7 @@ TEST(Uniform, T42_saved_and_loaded_it_goes_on_equal) {
       archive.rewind();
       auto resumed = testing::make<Sampler>("uniform");
       if (state_first) resumed->state(archive);
-      resumed->start(pool, Random(5));
+      resumed->start(pool, nullptr, Random(5));
       if (!state_first) resumed->state(archive);
       for (int i = 0; i < 20; ++i) ASSERT_EQ(draw(*whole, {3, 1, 70}), draw(*resumed, {3, 1, 70})) << stop;
     }
@@ -101,7 +101,7 @@ TEST(Uniform, first_place_is_even_over_streams) {
 }
 
 TEST(Uniform, impossible_draws_are_refused) {
-  const auto sampler = started({{0, 5}, {5, 0}}, 1);
+  const auto sampler = started({{0, 5}, {5, 0}, {}, 0}, 1);
   EXPECT_NO_THROW(draw(*sampler, {2, 0}));
   EXPECT_THROW(draw(*sampler, {0, 1}), std::invalid_argument);
   EXPECT_THROW(draw(*sampler, {1}), std::invalid_argument);
