@@ -95,6 +95,34 @@ TEST(Open, a_newer_file_is_refused_and_left_byte_for_byte) {
   }
 }
 
+TEST(Migration, version_3_keeps_verdicts_and_their_runs) {
+  TemporaryFolder folder;
+  const std::string path = folder / "moiety.db";
+  {
+    auto database = Database::open(path, Database::Access::create);
+    ASSERT_OK(database);
+    const std::vector<Migration> old(migrations().begin(), migrations().begin() + 2);
+    std::vector<std::string> notices;
+    ASSERT_OK(migrate(*database, old, notices));
+    ASSERT_OK(database->script(R"sql(
+      INSERT INTO recipe(hash, name, resolved_text) VALUES('r', 'n', '');
+      INSERT INTO study(key, id, recipe, name, about, raw_text, recipe_path, baseline, seeds, confidence, state, started, host,
+        host_build_id, git_commit, git_dirty, git_diff) VALUES(1, 's', 'r', 'n', '', '', '', 'a', 3, 0.95, 'done', 1, 'h', '', '', 0, '');
+      INSERT INTO arm(study, name, position, patch_text) VALUES(1, 'a', 0, '');
+      INSERT INTO run(number, id, study, arm, seed, unit, config_hash, created) VALUES(4, 'run', 1, 'a', 1, '', '', 1);
+      INSERT INTO claim(study, id, position, that, source, published) VALUES(1, 'C', 0, 'x', '', '');
+      INSERT INTO verdict(key, study, claim, position, statement, verdict, reason, effect, n, unit, decided)
+        VALUES(7, 1, 'C', 0, '', 'refuted', 'why', 0.5, 3, 'share', 9);
+      INSERT INTO verdict_run VALUES(7, 4);)sql"));
+  }
+  auto registry = Registry::open(path, OpenMode::create);
+  ASSERT_OK(registry);
+  auto& database = registry->connection().database;
+  EXPECT_EQ(**database.text("SELECT verdict || ' ' || effect || ' ' || runs || ' ' || adjusted FROM v_claims"), "refuted 0.5 4 ");
+  EXPECT_EQ(**database.integer("SELECT count(*) FROM pragma_foreign_key_check"), 0);
+  EXPECT_EQ(**database.integer("SELECT count(*) FROM sqlite_master WHERE name LIKE '%_v3%' OR sql LIKE '%_v3%'"), 0);
+}
+
 TEST(Open, another_programs_database_and_other_files_are_refused_untouched) {
   TemporaryFolder folder;
   const std::string foreign = folder / "foreign.db";

@@ -109,13 +109,14 @@ struct ClaimRow {
   int position = 0;
 };
 struct VerdictRow {
-  std::string claim_id, verdict;  ///< supported, refuted, undecided
+  std::string claim_id, verdict;  ///< supported, refuted, undecided; explored: reported without a verdict
   std::string statement;          ///< the part judged (a claim may have several; the whole claim has statement "")
   std::string reason;             ///< why undecided, or how decided
   std::optional<double> effect, low, high;
   int n = 0;
   std::string unit;
   std::vector<std::string> runs;
+  std::string adjusted = {};  ///< of the whole claim: its verdict after Holm over all claims of the study; else ""
 };
 
 enum class OpenMode { create, update, existing, read_only };

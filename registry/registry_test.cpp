@@ -234,6 +234,13 @@ TEST_F(States, verdicts_replace_those_of_the_same_claim) {
   EXPECT_EQ(count("SELECT count(*) FROM verdict"), 1);
   EXPECT_EQ(**database().text("SELECT verdict || ' ' || effect || ' ' || runs FROM v_claims WHERE claim = 'C-1'"),
             "supported 0.25 1 2");
+  verdict.verdict = "explored";
+  verdict.adjusted = "";
+  ASSERT_OK(registry->write_verdicts(study.id, {verdict}));
+  verdict.verdict = "supported";
+  verdict.adjusted = "undecided";
+  ASSERT_OK(registry->write_verdicts(study.id, {verdict}));
+  EXPECT_EQ(**database().text("SELECT verdict || ' ' || adjusted FROM v_claims WHERE claim = 'C-1'"), "supported undecided");
   verdict.runs = {"unknown"};
   EXPECT_FALSE(registry->write_verdicts(study.id, {verdict}));
   EXPECT_EQ(count("SELECT count(*) FROM verdict"), 1) << "a refused write leaves what was there";

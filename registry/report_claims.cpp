@@ -11,7 +11,7 @@ namespace moiety::registry {
 namespace {
 
 struct Line {
-  std::string claim, that, statement, verdict, reason, unit, source, published;
+  std::string claim, that, statement, verdict, reason, unit, source, published, adjusted;
   std::optional<double> effect, low, high;
   std::optional<std::int64_t> n;
   std::vector<std::int64_t> runs;
@@ -34,7 +34,10 @@ Document document_of(const StudyInfo& study, const std::vector<Line>& lines) {
     const bool part = line.claim == last && !line.statement.empty();
     if (!part) {
       out.line("");
-      out.line(fmt::format("{}: {}", line.claim, line.verdict));
+      out.line(fmt::format("{}: {}{}", line.claim, line.verdict,
+                           line.adjusted.empty() || line.adjusted == line.verdict
+                               ? ""
+                               : fmt::format(" (after Holm over all claims: {})", line.adjusted)));
       out.line("  " + (line.statement.empty() ? line.that : line.statement));
       std::string from = line.source;
       if (!line.published.empty()) from += fmt::format("{}published: {}", from.empty() ? "" : "; ", line.published);
@@ -53,14 +56,15 @@ Document document_of(const StudyInfo& study, const std::vector<Line>& lines) {
 }
 
 Table table_of(const std::vector<Line>& lines) {
-  Table table({"claim", "verdict", "statement", "effect", "low", "high", "n", "unit", "reason", "runs", "source", "published"});
+  Table table({"claim", "verdict", "statement", "effect", "low", "high", "n", "unit", "reason", "runs", "source", "published",
+               "adjusted"});
   const auto optional = [](const std::optional<double>& value) { return value ? Cell::of_number(*value) : Cell::empty(); };
   for (const auto& line : lines) {
     table.add({Cell::of_text(line.claim), Cell::of_text(line.verdict),
                Cell::of_text(line.statement.empty() ? line.that : line.statement), optional(line.effect), optional(line.low),
                optional(line.high), line.n ? Cell::of_integer(*line.n) : Cell::empty(), Cell::of_text(line.unit),
                Cell::of_text(line.reason), Cell::of_text(ranges(line.runs)), Cell::of_text(line.source),
-               Cell::of_text(line.published)});
+               Cell::of_text(line.published), Cell::of_text(line.adjusted)});
   }
   return table;
 }
@@ -76,12 +80,12 @@ Result<std::string> claims_text(Registry& registry, const std::string& study_fil
       "SELECT claim.id, claim.that, verdict.statement, verdict.verdict, verdict.reason, verdict.unit, claim.source, "
       "claim.published, "
       "verdict.effect, verdict.low, verdict.high, verdict.n, (SELECT group_concat(run, ' ') FROM verdict_run WHERE verdict = "
-      "verdict.key) "
+      "verdict.key), ifnull(verdict.adjusted, '') "
       "FROM claim LEFT JOIN verdict ON verdict.study = claim.study AND verdict.claim = claim.id WHERE claim.study = ? "
       "ORDER BY claim.position, claim.id, verdict.statement <> '', verdict.position",
       {study->key}, [&](const Query& row) {
-        Line line{row.text(0), row.text(1), row.text(2), row.text(3), row.text(4), row.text(5), row.text(6),
-                  row.text(7), {},          {},          {},          {},          {}};
+        Line line{row.text(0), row.text(1),  row.text(2), row.text(3), row.text(4), row.text(5), row.text(6),
+                  row.text(7), row.text(13), {},          {},          {},          {},          {}};
         const auto real = [&](int column) { return row.null(column) ? std::optional<double>() : row.real(column); };
         line.effect = real(8);
         line.low = real(9);

@@ -158,6 +158,10 @@ TEST_F(Report, claims_show_verdict_effect_interval_n_and_runs) {
               HasSubstr("EMoE-1: supported\n  accuracy(emoe) > accuracy(dense)\n  from: EMoE, Tables 1-2; published: +0.8 pp\n"
                         "  effect +0.020 (+0.010 .. +0.030), n = 4\n  interval 0.01 .. 0.03 (t, n = 4)\n  runs 1-2 4\n"));
   EXPECT_THAT(*text, HasSubstr("EMoE-2: not judged"));
+  verdict.adjusted = "undecided";
+  ASSERT_OK(registry->write_verdicts(study.id, {verdict}));
+  EXPECT_THAT(*claims_text(*registry, "claims", Format::table),
+              HasSubstr("EMoE-1: supported (after Holm over all claims: undecided)\n"));
   const auto json = claims_text(*registry, "claims", Format::json);
   ASSERT_OK(json);
   const auto parsed = nlohmann::json::parse(*json);

@@ -17,6 +17,8 @@ struct Migration {
 
 /// The SQL of version 2.
 const char* schema_v2();
+/// The SQL of version 3.
+const char* schema_v3();
 
 /// The views that go with the newest tables; to be dropped before a migration and made after it.
 std::string drop_views_sql();

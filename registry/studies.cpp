@@ -76,10 +76,10 @@ Status Registry::write_verdicts(const std::string& study_id, const std::vector<V
     int position = 0;
     for (const auto& verdict : verdicts) {
       if (auto status = database.execute(
-              "INSERT INTO verdict(study, claim, position, statement, verdict, reason, effect, low, high, n, unit, decided) "
-              "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+              "INSERT INTO verdict(study, claim, position, statement, verdict, reason, effect, low, high, n, unit, decided, "
+              "adjusted) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
               {**study, verdict.claim_id, position++, verdict.statement, verdict.verdict, verdict.reason, verdict.effect,
-               verdict.low, verdict.high, verdict.n, verdict.unit, now_milliseconds()});
+               verdict.low, verdict.high, verdict.n, verdict.unit, now_milliseconds(), verdict.adjusted});
           !status) {
         return status;
       }

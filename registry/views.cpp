@@ -63,7 +63,7 @@ CREATE VIEW v_claims AS
 SELECT study.id AS study_id, study.name AS study, claim.id AS claim, claim.position AS position, claim.that AS that,
        coalesce(verdict.statement, '') AS statement, verdict.verdict AS verdict, verdict.reason AS reason,
        verdict.effect AS effect, verdict.low AS low, verdict.high AS high, verdict.n AS n, verdict.unit AS unit,
-       claim.source AS source, claim.published AS published,
+       claim.source AS source, claim.published AS published, coalesce(verdict.adjusted, '') AS adjusted,
        (SELECT group_concat(run, ' ') FROM verdict_run WHERE verdict_run.verdict = verdict.key) AS runs
 FROM claim JOIN study ON study.key = claim.study
 LEFT JOIN verdict ON verdict.study = claim.study AND verdict.claim = claim.id;
