@@ -7,6 +7,8 @@
 #include <tuple>
 
 #include "kernel/base/text.h"
+#include "kernel/host/claims/costs.h"
+#include "kernel/host/claims/statement_check.h"
 #include "kernel/host/claims/statement_text.h"
 #include "kernel/host/claims/terms.h"
 #include "kernel/host/recipe/homes.h"
@@ -33,7 +35,8 @@ class ClaimReader {
         diagnostics_(diagnostics),
         from_defaults_(from_defaults),
         recipe_(recipe),
-        terms_(recipe, measures, arms_known, claim_) {
+        terms_(recipe, measures, arms_known, claim_),
+        check_(claim_, terms_, arms_known) {
     claim_.id = id;
   }
 
@@ -55,6 +58,7 @@ class ClaimReader {
     read_margin();
     read_at();
     read_quantifiers();
+    read_equal();
     read_statements();
     check_uses();
     return std::move(claim_);
@@ -63,14 +67,9 @@ class ClaimReader {
  private:
   void check_keys() {
     const auto& known = fixed_tables().at("claim.<id>");
-    static const std::set<std::string> later = {"equal", "explore"};
     for (const auto& [key, member] : table_.members) {
       if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-      if (later.count(key) != 0) {
-        diagnostics_.error(member.key, fmt::format("unknown key `{}` in {}: it is not known in this version", key, path_));
-      } else {
-        diagnostics_.error(member.key, fmt::format("unknown key `{}` in {}", key, path_), did_you_mean(key, known));
-      }
+      diagnostics_.error(member.key, fmt::format("unknown key `{}` in {}", key, path_), did_you_mean(key, known));
     }
   }
 
@@ -148,180 +147,78 @@ class ClaimReader {
     claim_.mean = axes_of("mean");
   }
 
-  void read_statements() {
-    const Value* that = table_.find("that");
-    if (that == nullptr) {
-      diagnostics_.error(place_, fmt::format("{} needs `that`: what it claims", path_));
+  /// `equal = { flops = "1%" }`.
+  void read_equal() {
+    const Value* equal = table_.find("equal");
+    if (equal == nullptr) return;
+    if (!equal->is_table()) {
+      diagnostics_.error(equal->place,
+                         fmt::format("`equal` in {} is a table of counts, as in {{ flops = \"1%\" }}, but this is {}", path_,
+                                     type_name(equal->type)));
       return;
     }
-    const std::vector<Value> single = {*that};
-    const bool list = that->is(Value::Type::array);
-    if (list && that->items.empty()) diagnostics_.error(that->place, fmt::format("`that` in {} is an empty list", path_));
-    for (const Value& item : list ? that->items : single) {
+    std::vector<std::string> counts;
+    for (const auto& cost : cost_metrics()) {
+      if (cost.exact) counts.push_back(cost.declaration.name);
+    }
+    for (const auto& [name, member] : equal->members) {
+      const auto tolerance = parse_margin(scalar_text(member.value));
+      if (std::find(counts.begin(), counts.end(), name) == counts.end()) {
+        diagnostics_.error(member.key, fmt::format("`equal` in {}: `{}` is no count", path_, name), did_you_mean(name, counts),
+                           "counts: " + join(counts, ", "));
+      } else if (!tolerance || (tolerance->unit != Margin::Unit::percent && tolerance->value != 0)) {
+        diagnostics_.error(member.value.place,
+                           fmt::format("`{}` in {}.equal must be a tolerance in per cent, as in \"1%\"", name, path_));
+      } else {
+        claim_.equal[name] = tolerance->value / 100;
+      }
+    }
+  }
+
+  void read_statements() {
+    const Value *that = table_.find("that"), *explore = table_.find("explore");
+    if ((that != nullptr) == (explore != nullptr)) {
+      diagnostics_.error(place_, that != nullptr ? fmt::format("{} has both `that` and `explore`: it claims or it reports", path_)
+                                                 : fmt::format("{} needs `that`: what it claims", path_));
+      return;
+    }
+    claim_.explore = explore != nullptr;
+    const std::string key = claim_.explore ? "explore" : "that";
+    if (claim_.explore && claim_.all_seeds)
+      diagnostics_.error(table_.find("by")->place, fmt::format("`by` in {} decides, and `explore` has no verdict", path_));
+    const Value& written = claim_.explore ? *explore : *that;
+    const std::vector<Value> single = {written};
+    const bool list = written.is(Value::Type::array);
+    if (list && written.items.empty()) diagnostics_.error(written.place, fmt::format("`{}` in {} is an empty list", key, path_));
+    for (const Value& item : list ? written.items : single) {
       if (!item.is_text()) {
-        diagnostics_.error(item.place, fmt::format("`that` in {} must be text, but this is {}", path_, type_name(item.type)));
+        diagnostics_.error(item.place, fmt::format("`{}` in {} must be text, but this is {}", key, path_, type_name(item.type)));
         continue;
       }
       claim_.that += (claim_.that.empty() ? "" : "; ") + item.text;
-      const StatementText text(item, path_, diagnostics_);
-      ParseProblem problem;
-      const auto parsed = parse_statement(item.text, problem);
-      if (!parsed) {
-        text.error(problem.begin, problem.end, problem.message, problem.hint);
-        broken_ = true;
-      } else {
-        check_statement(*parsed, text);
-      }
+      read_statement(StatementText(item, path_, diagnostics_));
     }
   }
 
-  static Relation relation_of(const std::string& text) {
-    static const std::map<std::string, Relation> relations = {
-        {"<", Relation::less},      {">", Relation::greater},   {"<=", Relation::not_above}, {">=", Relation::not_below},
-        {"~", Relation::about},     {"=", Relation::equal},     {"in", Relation::inside},    {"rises", Relation::rises},
-        {"falls", Relation::falls}, {"peaks", Relation::peaks}, {"dips", Relation::dips},    {"stays", Relation::stays}};
-    return relations.at(text);
-  }
-
-  static void check_margin(const Margin& margin, const std::string& unit, bool in_range, const StatementText& text) {
-    if (margin.unit == Margin::Unit::points && !is_share(unit)) {
-      text.error(margin.begin, margin.end, fmt::format("pp are percentage points of a share, but this is in {}", unit));
-    } else if (margin.unit == Margin::Unit::percent && in_range) {
-      text.error(margin.begin, margin.end, "`in` takes numbers or pp: per cent of what?");
+  void read_statement(const StatementText& text) {
+    ParseProblem problem;
+    if (claim_.explore) {
+      if (const auto expression = parse_expression(text.text(), problem)) return check_.explore(expression, text);
+    } else if (const auto parsed = parse_statement(text.text(), problem)) {
+      return check_.compare(*parsed, text);
     }
-  }
-
-  void check_statement(const ParsedStatement& parsed, const StatementText& text) {
-    terms_.begin(parsed.along);
-    std::vector<std::optional<Unit>> units;
-    for (const auto& sum : parsed.sums) units.push_back(terms_.unit_of(*sum, text));
-    for (const auto& unit : units) broken_ = broken_ || !unit;
-    bool strict = false, loose = false;
-    for (std::size_t i = 0; i < parsed.relations.size(); ++i) {
-      ClaimStatement one;
-      one.relation = relation_of(parsed.relations[i]);
-      one.left = parsed.sums[i];
-      const bool is_strict = one.relation == Relation::less || one.relation == Relation::greater;
-      const bool is_loose =
-          one.relation == Relation::not_above || one.relation == Relation::not_below || one.relation == Relation::about;
-      const bool goes = one.relation >= Relation::rises;
-      strict = strict || is_strict;
-      loose = loose || is_loose;
-      if (is_strict) one.by = parsed.by;
-      if (is_loose) one.within = parsed.within;
-      one.text = text.text();
-      for (const auto& axis : claim_.quantified) {
-        if (terms_.goes_over(axis) && axis != parsed.along) one.quantified.push_back(terms_.loop(axis));
-      }
-      if (goes) {
-        check_along(parsed, units[0], one, text);
-      } else if (one.relation == Relation::inside) {
-        check_inside(parsed, units[0], one, text);
-      } else {
-        one.right = parsed.sums[i + 1];
-        if (parsed.relations.size() > 1) one.text = link_text(parsed, i, one, text);
-        check_comparison(one, units[i], units[i + 1], text);
-      }
-      claim_.statements.push_back(std::move(one));
-    }
-    strict_ = strict_ || strict;
-    if (!parsed.along.empty()) return;
-    if (parsed.by && !strict)
-      text.error(parsed.by->begin, parsed.by->end, "`by` belongs to `<` and `>`; `<=`, `>=` and `~` take `within`");
-    if (parsed.within && !loose)
-      text.error(parsed.within->begin, parsed.within->end, "`within` belongs to `<=`, `>=` and `~`; `<` and `>` take `by`");
-  }
-
-  /// `x rises along g by m within n`: m of the whole way, n of a step.
-  void check_along(const ParsedStatement& parsed, const std::optional<Unit>& unit, ClaimStatement& one,
-                   const StatementText& text) {
-    const std::size_t end = parsed.along_begin + parsed.along.size();
-    one.by = parsed.by;
-    one.within = parsed.within;
-    one.along = terms_.loop(parsed.along);
-    const bool extremum = one.relation == Relation::peaks || one.relation == Relation::dips;
-    if (extremum && parsed.within)
-      text.error(parsed.within->begin, parsed.within->end, "`peaks` and `dips` take `by`, not `within`");
-    if (one.relation == Relation::stays && (!parsed.within || parsed.by))
-      text.error(parsed.sums[0]->end, end, "`stays along` an axis needs `within` a margin, and takes no `by`");
-    if (!unit) return;
-    one.unit = unit->name;
-    if (unit->plain) {
-      text.error(parsed.sums[0]->begin, parsed.sums[0]->end, "this is a number, nothing measured");
-      return;
-    }
-    if (!terms_.goes_over(parsed.along)) {
-      text.error(parsed.along_begin, end, fmt::format("none of its metrics varies along `{}`", parsed.along));
-      return;
-    }
-    const std::size_t needed = extremum ? 3 : 2;
-    if (!one.along.labels.empty() && one.along.labels.size() < needed)
-      text.error(parsed.along_begin, end,
-                 fmt::format("`{}` has {} labels; `{}` needs at least {}", parsed.along, one.along.labels.size(),
-                             parsed.relations[0], needed));
-    if (one.by) check_margin(*one.by, one.unit, false, text);
-    if (one.within) check_margin(*one.within, one.unit, false, text);
-  }
-
-  static std::string link_text(const ParsedStatement& parsed, std::size_t i, const ClaimStatement& one,
-                               const StatementText& whole) {
-    std::string text = whole.text().substr(parsed.sums[i]->begin, parsed.sums[i + 1]->end - parsed.sums[i]->begin);
-    if (one.by) text += " by " + one.by->text();
-    if (one.within) text += " within " + one.within->text();
-    return text;
-  }
-
-  static void check_inside(const ParsedStatement& parsed, const std::optional<Unit>& unit, ClaimStatement& one,
-                           const StatementText& text) {
-    one.low = parsed.low;
-    one.high = parsed.high;
-    if (!unit) return;
-    one.unit = unit->name;
-    if (unit->plain) text.error(parsed.sums[0]->begin, parsed.sums[0]->end, "this is a number, nothing measured");
-    check_margin(*one.low, unit->name, true, text);
-    check_margin(*one.high, unit->name, true, text);
-  }
-
-  void check_comparison(ClaimStatement& one, const std::optional<Unit>& left, const std::optional<Unit>& right,
-                        const StatementText& text) {
-    const std::size_t begin = one.left->begin, end = one.right->end;
-    const std::string sign = text.text().substr(one.left->end, one.right->begin - one.left->end);
-    if ((one.relation == Relation::about || ((one.relation == Relation::not_above || one.relation == Relation::not_below) &&
-                                             arms_known_ && left && right && !left->plain && !right->plain)) &&
-        !one.within) {
-      text.error(
-          one.left->end, one.right->begin,
-          fmt::format("`{}` between measured values needs `within` a margin, or nothing could ever decide it", trimmed(sign)));
-    }
-    if (!left || !right) return;
-    if (left->plain && right->plain) {
-      text.error(begin, end, "this compares two numbers, nothing measured");
-      return;
-    }
-    one.unit = left->plain ? right->name : left->name;
-    if (!left->plain && !right->plain && left->name != right->name) {
-      text.error(begin, end, fmt::format("{} is not comparable with {}", left->name, right->name));
-      return;
-    }
-    if (one.relation == Relation::equal && one.unit != "count") {
-      text.error(begin, end, "`=` compares counts; measured values are compared by `~` … `within` a margin");
-    }
-    if (one.by) check_margin(*one.by, one.unit, false, text);
-    if (one.within) check_margin(*one.within, one.unit, false, text);
-    if (claim_.margin && claim_.margin->unit == Margin::Unit::points && !is_share(one.unit)) {
-      diagnostics_.error(table_.find("margin")->place,
-                         fmt::format("{}: pp are percentage points of a share, but this claim is in {}", path_, one.unit));
-    }
-  }
-
-  static std::string trimmed(const std::string& text) {
-    const auto begin = text.find_first_not_of(" )"), end = text.find_last_not_of(" (");
-    return begin == std::string::npos ? text : text.substr(begin, end + 1 - begin);
+    text.error(problem.begin, problem.end, problem.message, problem.hint);
+    broken_ = true;
   }
 
   void check_uses() {
-    if (broken_ || claim_.statements.empty()) return;
-    if (claim_.margin && !strict_) {
+    if (broken_ || check_.broken() || claim_.statements.empty()) return;
+    if (!check_.bad_margin().empty()) {
+      diagnostics_.error(
+          table_.find("margin")->place,
+          fmt::format("{}: pp are percentage points of a share, but this claim is in {}", path_, check_.bad_margin()));
+    }
+    if (claim_.margin && !check_.strict()) {
       diagnostics_.error(table_.members.at("margin").key,
                          fmt::format("`margin` in {} belongs to `<` and `>`, and it has neither", path_));
     }
@@ -347,9 +244,10 @@ class ClaimReader {
   const std::set<Place>& from_defaults_;
   const Recipe& recipe_;
   std::vector<std::tuple<std::string, Place, std::string>> own_axes_;  ///< key, place and axis of what the claim itself lists
-  bool broken_ = false, strict_ = false;
+  bool broken_ = false;
   Claim claim_;
   Terms terms_;
+  StatementCheck check_;
 };
 
 }  // namespace

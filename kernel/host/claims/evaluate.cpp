@@ -119,6 +119,12 @@ Reading Evaluator::metric_at(const MetricTerm& term, int seed, const AxisLabels&
   const bool logarithmic = term.name == "perplexity";
   std::vector<double> values;
   for (const auto* one : found) {
+    if (term.cost) {
+      Reading cost = costs_.of(term.name, *run, *one, term.times);
+      if (!cost.problem.empty()) return cost;
+      values.push_back(cost.value);
+      continue;
+    }
     if (state(one->id) != "done") return {0, fmt::format("run {}: {}", name, cause(*run, *one)), false};
     for (const auto& row : rows(one->id)) {
       if (!row_fits(term, row, one->labels, at)) continue;

@@ -6,20 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "kernel/host/claims/costs.h"
 #include "kernel/host/claims/judge.h"
 
 namespace moiety::host {
 
-/// What an expression is in one seed: a number, or why there is none. `absent`: `skip` of the recipe leaves that combination out.
-struct Reading {
-  double value = 0;
-  std::string problem;
-  bool absent = false;
-};
-
 class Evaluator {
  public:
-  Evaluator(const Plan& plan, const Measured& measured) : plan_(plan), measured_(measured) {}
+  Evaluator(const Plan& plan, const Measured& measured)
+      : plan_(plan), measured_(measured), costs_(plan, measured.counts, measured.state) {}
 
   Reading evaluate(const Expression& node, int seed, const AxisLabels& at);
   /// The labels of a loop in order; where only the data know them, those that the expressions' metrics have in some seed.
@@ -42,6 +37,7 @@ class Evaluator {
 
   const Plan& plan_;
   const Measured& measured_;
+  PlanCosts costs_;
   std::map<std::string, std::string> states_;
   std::map<std::string, std::vector<registry::MetricRow>> rows_;
 };

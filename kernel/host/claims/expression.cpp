@@ -268,8 +268,7 @@ bool ExpressionParser::arguments(MetricTerm& term) {
         return false;
       }
     } else if (c == '*') {
-      problem(begin, at_ + 1, "pins with `*` are not known in this version");
-      return false;
+      if (!times(term, *word, begin)) return false;
     } else if (first) {
       term.arm = *word;
     } else {
@@ -281,6 +280,22 @@ bool ExpressionParser::arguments(MetricTerm& term) {
     ++at_;
   }
   return close();
+}
+
+/// `axis*50`: what stands along the axis counts fifty times.
+bool ExpressionParser::times(MetricTerm& term, const std::string& axis, std::size_t begin) {
+  ++at_;
+  space();
+  const std::size_t number_begin = at_;
+  const auto value = number();
+  if (!value || *value <= 0) {
+    problem(std::min(number_begin, text_.size() - 1), std::max(at_, number_begin + 1),
+            fmt::format("behind `{}*` stands a number above 0", axis));
+    return false;
+  }
+  if (term.times.emplace(axis, *value).second) return true;
+  problem(begin, at_, fmt::format("`{}` is multiplied twice", axis));
+  return false;
 }
 
 std::shared_ptr<Expression> parse_expression(std::string_view text, ParseProblem& problem) {

@@ -36,7 +36,9 @@ struct Loop {
 struct MetricTerm {
   std::string stage, name, arm;
   std::map<std::string, std::string> pins, excluded;  ///< axis=label, axis!=label
+  std::map<std::string, double> times;                ///< axis*50
   std::size_t begin = 0, end = 0;
+  bool cost = false;  ///< what every stage costs (costs.h), not something recorded
   std::map<std::string, Binding> bindings;
   std::vector<Loop> mean_over;  ///< loops of this term alone: its value is their mean
 };

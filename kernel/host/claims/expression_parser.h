@@ -33,6 +33,7 @@ class ExpressionParser : protected Scanner {
   bool close();
   Node metric(const std::string& first, std::size_t begin);
   bool arguments(MetricTerm& term);
+  bool times(MetricTerm& term, const std::string& axis, std::size_t begin);
 
   int depth_ = 0;
 };

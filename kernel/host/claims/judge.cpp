@@ -9,7 +9,10 @@
 #include <set>
 
 #include "kernel/base/text.h"
+#include "kernel/host/claims/equal.h"
 #include "kernel/host/claims/evaluate.h"
+#include "kernel/host/claims/judged.h"
+#include "kernel/host/claims/units.h"
 #include "kernel/host/claims/verdicts.h"
 #include "registry/statistics.h"
 
@@ -25,41 +28,70 @@ void collect_arms(const Expression& node, std::set<std::string>& arms) {
   if (node.where_metric != nullptr) collect_arms(*node.where_metric, arms);
 }
 
-/// A statement at one label of each quantified axis, or what several of them make.
-struct Judged {
-  VerdictRow row;
-  bool complete = false;  ///< no run is missing
-  std::function<registry::Verdict(double confidence)> decide;
+double in_units(const Margin& margin, double right_mean) {
+  if (margin.unit == Margin::Unit::percent) return margin.value / 100 * std::abs(right_mean);
+  return margin.unit == Margin::Unit::points ? margin.value / 100 : margin.value;
+}
 
-  registry::Verdict verdict(double confidence) const { return complete ? decide(confidence) : registry::Verdict::undecided; }
-};
+registry::Statement to_statement(const Claim& claim, const ClaimStatement& statement, double right_mean) {
+  registry::Statement result;
+  switch (statement.relation) {
+    case Relation::less:
+    case Relation::greater:
+      result.form = registry::Form::above;
+      break;
+    case Relation::not_above:
+    case Relation::not_below:
+      result.form = registry::Form::not_above;
+      break;
+    case Relation::about:
+      result.form = registry::Form::equivalent;
+      break;
+    case Relation::equal:
+      result.form = registry::Form::exact_equal;
+      break;
+    default:
+      result.form = registry::Form::inside;
+      break;
+  }
+  if (statement.by) result.by = in_units(*statement.by, right_mean);
+  if (statement.within) result.within = in_units(*statement.within, right_mean);
+  if (statement.low) result.low = in_units(*statement.low, 0);
+  if (statement.high) result.high = in_units(*statement.high, 0);
+  if (claim.margin && result.form == registry::Form::above) result.margin = in_units(*claim.margin, right_mean);
+  result.exact = statement.counts;
+  return result;
+}
 
 class Judge {
  public:
   Judge(const Plan& plan, const Measured& measured) : plan_(plan), measured_(measured), evaluator_(plan, measured) {}
 
-  std::vector<VerdictRow> claim(const Claim& claim) {
-    std::vector<VerdictRow> rows;
+  /// The rows of a claim, the whole last, with what decides it.
+  JudgedClaim claim(const Claim& claim) {
+    JudgedClaim result;
     std::vector<Judged> parts;
     for (const auto& statement : claim.statements) {
       std::vector<Judged> cells;
       for (const auto& at : cells_of(statement)) cells.push_back(part(claim, statement, at));
       cells.erase(std::remove_if(cells.begin(), cells.end(), [](const Judged& one) { return one.row.n < 0; }), cells.end());
-      if (claim.quantifier == Quantifier::every || statement.quantified.empty()) {
+      result.statistical = result.statistical || (!claim.explore && !statement.counts);
+      if (claim.explore || claim.quantifier == Quantifier::every || statement.quantified.empty()) {
         parts.insert(parts.end(), cells.begin(), cells.end());
         continue;
       }
-      for (const auto& one : cells) rows.push_back(one.row);
+      for (const auto& one : cells) result.rows.push_back(one.row);
       parts.push_back(counted(claim, statement, cells));
     }
+    result.decide = [parts](double confidence) { return verdict_of(parts, confidence); };
     if (parts.size() == 1) {
       parts[0].row.statement.clear();
-      rows.push_back(parts[0].row);
-      return rows;
+      result.rows.push_back(parts[0].row);
+      return result;
     }
-    for (const auto& one : parts) rows.push_back(one.row);
-    rows.push_back(whole(claim, parts));
-    return rows;
+    for (const auto& one : parts) result.rows.push_back(one.row);
+    result.rows.push_back(whole(claim, parts));
+    return result;
   }
 
  private:
@@ -84,9 +116,10 @@ class Judge {
     for (int seed = 1; seed <= plan_.seeds; ++seed) {
       for (const auto& arm : arms) note_run(arm, seed, result.row.runs);
     }
-    const std::size_t runs = statement.relation >= Relation::rises ? course(claim, statement, at, arms, result)
-                                                                   : comparison(claim, statement, at, arms, result);
-    const std::string condition = conditions(arms, runs);
+    const std::size_t runs = statement.relation == Relation::reported ? report(statement, at, arms, result)
+                             : statement.relation >= Relation::rises  ? course(claim, statement, at, arms, result)
+                                                                      : comparison(claim, statement, at, arms, result);
+    const std::string condition = conditions(plan_, arms, runs);
     if (!condition.empty()) result.row.reason += (result.row.reason.empty() ? "" : "; ") + condition;
     return result;
   }
@@ -107,6 +140,24 @@ class Judge {
     result.row.high = sign > 0 ? interval->high : -interval->low;
   }
 
+  /// `explore`: the mean with its interval, and no verdict.
+  std::size_t report(const ClaimStatement& statement, const AxisLabels& at, const std::set<std::string>& arms, Judged& result) {
+    std::vector<std::string> problems;
+    std::vector<std::pair<int, double>> values;
+    int absent = 0;
+    for (int seed = 1; seed <= plan_.seeds; ++seed) {
+      const Reading reading = evaluator_.evaluate(*statement.left, seed, at);
+      absent += reading.absent ? 1 : 0;
+      note(reading.problem, problems);
+      if (reading.problem.empty()) values.emplace_back(seed, reading.value);
+    }
+    fill(result, by_unit(plan_, values, arms), 1, plan_.confidence);
+    result.row.verdict = explored;
+    result.row.reason = missing(problems);
+    if (absent == plan_.seeds && !at.empty()) result.row.n = -1;
+    return values.size();
+  }
+
   std::size_t comparison(const Claim& claim, const ClaimStatement& statement, const AxisLabels& at,
                          const std::set<std::string>& arms, Judged& result) {
     // Left minus right, turned so that the statement says "above".
@@ -125,7 +176,7 @@ class Judge {
       right_sum += right.value;
     }
     const double right_mean = differences.empty() ? 0 : right_sum / static_cast<double>(differences.size());
-    const auto values = by_unit(differences, arms);
+    const auto values = by_unit(plan_, differences, arms);
     result.complete = problems.empty();
     const auto asserted = to_statement(claim, statement, right_mean);
     result.decide = [values, asserted, all = claim.all_seeds](double confidence) {
@@ -169,10 +220,11 @@ class Judge {
     result.row.reason = missing(problems);
     if (!result.complete) return 0;
     Course along;
+    along.exact = statement.counts;
     const double mean = count == 0 ? 0 : sum / count;
     if (statement.by) along.by = in_units(*statement.by, mean);
     if (statement.within) along.within = in_units(*statement.within, mean);
-    for (const auto& values : by_label) along.at.push_back(by_unit(values, arms));
+    for (const auto& values : by_label) along.at.push_back(by_unit(plan_, values, arms));
     result.decide = [along, relation = statement.relation, all = claim.all_seeds](double confidence) {
       return decide_course(relation, along, confidence, all);
     };
@@ -226,104 +278,15 @@ class Judge {
     return join(first, "; ") + (problems.size() > shown ? fmt::format("; and {} more", problems.size() - shown) : "");
   }
 
-  static double in_units(const Margin& margin, double right_mean) {
-    if (margin.unit == Margin::Unit::percent) return margin.value / 100 * std::abs(right_mean);
-    return margin.unit == Margin::Unit::points ? margin.value / 100 : margin.value;
-  }
-
-  static registry::Statement to_statement(const Claim& claim, const ClaimStatement& statement, double right_mean) {
-    registry::Statement result;
-    switch (statement.relation) {
-      case Relation::less:
-      case Relation::greater:
-        result.form = registry::Form::above;
-        break;
-      case Relation::not_above:
-      case Relation::not_below:
-        result.form = registry::Form::not_above;
-        break;
-      case Relation::about:
-        result.form = registry::Form::equivalent;
-        break;
-      case Relation::equal:
-        result.form = registry::Form::exact_equal;
-        break;
-      default:
-        result.form = registry::Form::inside;
-        break;
-    }
-    if (statement.by) result.by = in_units(*statement.by, right_mean);
-    if (statement.within) result.within = in_units(*statement.within, right_mean);
-    if (statement.low) result.low = in_units(*statement.low, 0);
-    if (statement.high) result.high = in_units(*statement.high, 0);
-    if (claim.margin && result.form == registry::Form::above) result.margin = in_units(*claim.margin, right_mean);
-    return result;
-  }
-
   void note_run(const std::string& arm, int seed, std::vector<std::string>& runs) const {
     const std::string id = measured_.run_id ? measured_.run_id(arm, seed) : "";
     if (!id.empty() && std::find(runs.begin(), runs.end(), id) == runs.end()) runs.push_back(id);
   }
 
-  /// One value a unit: seeds whose runs share a model, in any of the arms, are averaged.
-  std::vector<double> by_unit(const std::vector<std::pair<int, double>>& differences, const std::set<std::string>& arms) const {
-    std::vector<std::size_t> leader(differences.size());
-    std::iota(leader.begin(), leader.end(), 0);
-    const auto find = [&](std::size_t i) {
-      while (leader[i] != i) i = leader[i];
-      return i;
-    };
-    for (const auto& arm : arms) {
-      std::map<std::string, std::size_t> first;
-      for (std::size_t i = 0; i < differences.size(); ++i) {
-        const PlannedRun* run = plan_.run(arm, differences[i].first);
-        if (run == nullptr || run->group.empty()) continue;
-        const auto [known, is_new] = first.emplace(run->group, i);
-        if (is_new) continue;
-        const std::size_t a = find(known->second), b = find(i);
-        leader[std::max(a, b)] = std::min(a, b);
-      }
-    }
-    std::map<std::size_t, std::pair<double, int>> units;
-    for (std::size_t i = 0; i < differences.size(); ++i) {
-      auto& [sum, count] = units[find(i)];
-      sum += differences[i].second;
-      ++count;
-    }
-    std::vector<double> values;
-    for (const auto& [unit, total] : units) values.push_back(total.first / total.second);
-    return values;
-  }
-
-  /// "over 5 runs of 1 pretrained": a model that all runs share conditions the verdict.
-  std::string conditions(const std::set<std::string>& arms, std::size_t runs) const {
-    if (plan_.seeds < 2 || runs < 2) return {};
-    std::vector<std::string> names;
-    for (const auto& arm : arms) {
-      const PlannedRun* first = plan_.run(arm, 1);
-      if (first == nullptr) continue;
-      for (const auto& [name, id, labels] : first->stages) {
-        const PlannedStage* stage = plan_.stage(id);
-        if (stage == nullptr || !stage->pinned || stage->verb->leaves != "model") continue;
-        bool shared = true;
-        for (int seed = 2; seed <= plan_.seeds; ++seed) {
-          const PlannedRun* run = plan_.run(arm, seed);
-          shared = shared && run != nullptr &&
-                   std::any_of(run->stages.begin(), run->stages.end(), [&, &id = id](const auto& one) { return one.id == id; });
-        }
-        if (shared && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-      }
-    }
-    return names.empty() ? "" : fmt::format("over {} runs of 1 {}", runs, join(names, " and 1 "));
-  }
-
-  /// Supported when all parts are, each at full confidence; refuted when one is after Holm, whose first step is the smallest p at
-  /// the confidence divided by the number of parts; else undecided.
   VerdictRow whole(const Claim& claim, const std::vector<Judged>& parts) const {
     VerdictRow row;
     row.claim_id = claim.id;
     const double stricter = 1 - (1 - plan_.confidence) / static_cast<double>(parts.size());
-    bool all = true;
     std::string refuted;
     std::vector<std::string> open;
     row.n = parts.empty() ? 0 : parts[0].row.n;
@@ -332,24 +295,19 @@ class Judge {
       for (const auto& run : one.row.runs) {
         if (std::find(row.runs.begin(), row.runs.end(), run) == row.runs.end()) row.runs.push_back(run);
       }
-      if (one.row.verdict != registry::name(registry::Verdict::supported)) {
-        all = false;
-        open.push_back(one.row.statement);
-      }
-      if (refuted.empty() && one.verdict(stricter) == registry::Verdict::refuted) {
-        refuted = one.row.statement;
-      }
+      if (one.row.verdict != registry::name(registry::Verdict::supported)) open.push_back(one.row.statement);
+      if (refuted.empty() && one.verdict(stricter) == registry::Verdict::refuted) refuted = one.row.statement;
     }
-    if (all && !parts.empty()) {
-      row.verdict = registry::name(registry::Verdict::supported);
-      row.reason = fmt::format("all {} parts are supported", parts.size());
-    } else if (!refuted.empty()) {
-      row.verdict = registry::name(registry::Verdict::refuted);
-      row.reason = "refuted (after Holm): " + refuted;
-    } else {
-      row.verdict = registry::name(registry::Verdict::undecided);
-      row.reason = "not supported: " + join(open, "; ");
+    if (claim.explore) {
+      row.verdict = explored;
+      row.reason = fmt::format("{} values", parts.size());
+      return row;
     }
+    const auto verdict = verdict_of(parts, plan_.confidence);
+    row.verdict = registry::name(verdict);
+    row.reason = verdict == registry::Verdict::supported ? fmt::format("all {} parts are supported", parts.size())
+                 : verdict == registry::Verdict::refuted ? "refuted (after Holm): " + refuted
+                                                         : "not supported: " + join(open, "; ");
     return row;
   }
 
@@ -362,9 +320,18 @@ class Judge {
 
 std::vector<VerdictRow> judge(const std::vector<Claim>& claims, const Plan& plan, const Measured& measured) {
   Judge judge_one(plan, measured);
-  std::vector<VerdictRow> rows;
+  std::vector<JudgedClaim> judged;
   for (const auto& claim : claims) {
-    for (auto& row : judge_one.claim(claim)) rows.push_back(std::move(row));
+    judged.push_back(judge_one.claim(claim));
+    if (measured.equal_unknown.count(claim.id) == 0) continue;
+    const auto check = check_equal({claim}, plan, measured.counts);
+    if (!check.problems.empty()) withdraw(judged.back(), check.problems[0]);
+    if (!check.unknown.empty()) withdraw(judged.back(), "`equal` could not be checked: a count is not known");
+  }
+  adjust(judged, plan.confidence);
+  std::vector<VerdictRow> rows;
+  for (auto& one : judged) {
+    for (auto& row : one.rows) rows.push_back(std::move(row));
   }
   return rows;
 }

@@ -5,49 +5,17 @@
 #include <algorithm>
 
 #include "kernel/base/text.h"
+#include "kernel/host/claims/costs.h"
+#include "kernel/host/claims/stage_metrics.h"
 #include "kernel/host/recipe/axes.h"
 
 namespace moiety::host {
 
-bool is_share(const std::string& unit) { return unit == "share" || unit == "fraction" || unit == "accuracy"; }
-
 namespace {
 
-const OutputDeclaration* metric_of(const RecipeStage& stage, const std::string& name) {
-  for (const auto& metric : stage.verb->metrics) {
-    if (metric.name == name && metric.exists(stage.config)) return &metric;
-  }
-  return nullptr;
-}
-
-std::vector<std::string> metrics_of(const RecipeStage& stage) {
-  std::vector<std::string> names;
-  for (const auto& metric : stage.verb->metrics) {
-    if (metric.exists(stage.config)) names.push_back(metric.name);
-  }
+std::vector<std::string> with_costs(std::vector<std::string> names) {
+  for (const auto& cost : cost_metrics()) names.push_back(cost.declaration.name);
   return names;
-}
-
-/// Labels that the stage's text gives an axis; empty when only the data know them.
-std::vector<std::string> labels_of(const RecipeArm& arm, const RecipeStage& stage, const std::string& axis) {
-  if (stage.labels.count(axis) != 0) {
-    std::vector<std::string> labels;
-    for (const auto* one : arm.instances(stage.name)) {
-      const auto& label = one->labels.at(axis);
-      if (std::find(labels.begin(), labels.end(), label) == labels.end()) labels.push_back(label);
-    }
-    return labels;
-  }
-  const nlohmann::json* at = nullptr;
-  if (axis == "set" && stage.config.contains("on")) at = &stage.config.at("on");
-  if (axis == "domain" && stage.config.contains("data") && stage.config.at("data").contains("domains"))
-    at = &stage.config.at("data").at("domains");
-  std::vector<std::string> labels;
-  if (at == nullptr || !at->is_array()) return labels;
-  for (const auto& label : *at) {
-    if (label.is_string()) labels.push_back(label.get<std::string>());
-  }
-  return labels;
 }
 
 }  // namespace
@@ -82,7 +50,8 @@ const RecipeStage* Terms::stage_of(MetricTerm& term, const RecipeArm& arm, const
     } else if (metric_of(*stage, term.name) == nullptr) {
       const auto metrics = metrics_of(*stage);
       text.error(term.begin, term.end, fmt::format("stage.{} ({}) has no metric `{}`", stage->name, stage->verb->name, term.name),
-                 did_you_mean(term.name, metrics), metrics.empty() ? "it has none" : "metrics: " + join(metrics, ", "));
+                 did_you_mean(term.name, with_costs(metrics)),
+                 metrics.empty() ? "it has none" : "metrics: " + join(metrics, ", "));
       stage = nullptr;
     }
     return stage;
@@ -99,7 +68,10 @@ const RecipeStage* Terms::measuring_stage(MetricTerm& term, const RecipeArm& arm
     if (metric_of(stage, term.name) != nullptr) found.push_back(&stage);
     for (const auto& name : metrics_of(stage)) names.insert(name);
   }
-  if (found.size() == 1) {
+  // What every stage costs is the same for those that read the same.
+  const bool alike = !found.empty() && declared_metric(*found[0], term.name) == nullptr &&
+                     std::all_of(found.begin(), found.end(), [&](const auto* one) { return reads_alike(*one, *found[0]); });
+  if (found.size() == 1 || alike) {
     term.stage = found[0]->name;
     return found[0];
   }
@@ -107,7 +79,7 @@ const RecipeStage* Terms::measuring_stage(MetricTerm& term, const RecipeArm& arm
   if (found.empty()) {
     const std::vector<std::string> list(names.begin(), names.end());
     text.error(term.begin, term.end, fmt::format("no measuring stage of arm `{}` has a metric `{}`", arm.name, term.name),
-               did_you_mean(term.name, list), list.empty() ? "" : "metrics: " + join(list, ", "));
+               did_you_mean(term.name, with_costs(list)), list.empty() ? "" : "metrics: " + join(list, ", "));
   } else {
     std::vector<std::string> both;
     for (const auto* stage : found) both.push_back(stage->name + "." + term.name);
@@ -122,18 +94,14 @@ void Terms::pin(MetricTerm& term, const RecipeArm& arm, const RecipeStage& stage
   std::vector<std::string> axes;
   for (const auto& [axis, label] : stage.labels) axes.push_back(axis);
   axes.insert(axes.end(), metric.axes.begin(), metric.axes.end());
-  for (const auto& [axis, label] : term.pins) {
-    if (std::find(axes.begin(), axes.end(), axis) == axes.end()) {
+  for (const auto* pins : {&term.pins, &term.excluded}) {
+    for (const auto& [axis, label] : *pins) {
+      if (std::find(axes.begin(), axes.end(), axis) != axes.end()) continue;
       text.error(term.begin, term.end, fmt::format("`{}` of stage.{} does not vary along `{}`", metric.name, stage.name, axis),
                  did_you_mean(axis, axes), axes.empty() ? "it has no axes" : "axes: " + join(axes, ", "));
     }
   }
-  for (const auto& [axis, label] : term.excluded) {
-    if (std::find(axes.begin(), axes.end(), axis) == axes.end()) {
-      text.error(term.begin, term.end, fmt::format("`{}` of stage.{} does not vary along `{}`", metric.name, stage.name, axis),
-                 did_you_mean(axis, axes), axes.empty() ? "it has no axes" : "axes: " + join(axes, ", "));
-    }
-  }
+  multiply(term, arm, stage, text);
   for (const auto& axis : axes) {
     const auto labels = labels_of(arm, stage, axis);
     auto bound = binding(term, axis, labels);
@@ -157,6 +125,20 @@ void Terms::pin(MetricTerm& term, const RecipeArm& arm, const RecipeStage& stage
       }
     }
     term.bindings[axis] = *bound;
+  }
+}
+
+/// `axis*50` is for costs that are summed over stages, some of which vary along the axis.
+void Terms::multiply(const MetricTerm& term, const RecipeArm& arm, const RecipeStage& stage, const StatementText& text) {
+  for (const auto& [axis, factor] : term.times) {
+    const CostMetric* cost = term.cost ? cost_metric(term.name) : nullptr;
+    if (cost == nullptr || !cost->summed) {
+      text.error(term.begin, term.end,
+                 fmt::format("`{}*{}` counts stages in a cost: flops, tokens or cpu_seconds", axis, number(factor)));
+    } else if (!costs_along(arm, stage, axis)) {
+      text.error(term.begin, term.end,
+                 fmt::format("`{}*{}`: no stage that stage.{} needs varies along `{}`", axis, number(factor), stage.name, axis));
+    }
   }
 }
 
@@ -232,7 +214,7 @@ std::optional<Binding> Terms::binding(MetricTerm& term, const std::string& axis,
     return named(term, pin->second, false);
   }
   if (labels.size() == 1) return Binding{Binding::Kind::label, labels[0]};
-  if (axis == "domain") return Binding{Binding::Kind::mean, ""};
+  if (axis == "domain" || term.times.count(axis) != 0) return Binding{Binding::Kind::mean, ""};
   return std::nullopt;
 }
 
@@ -243,152 +225,10 @@ std::optional<Unit> Terms::term_unit(MetricTerm& term, const StatementText& text
   if (stage == nullptr) return std::nullopt;
   const OutputDeclaration& metric = *metric_of(*stage, term.name);
   better_ = metric.better;
+  const CostMetric* cost = declared_metric(*stage, term.name) == nullptr ? cost_metric(term.name) : nullptr;
+  term.cost = cost != nullptr;
   pin(term, *arm, *stage, metric, text);
-  return Unit{false, metric.unit.empty() ? metric.name : metric.unit};
-}
-
-/// The expression of the measure takes the place of its name; its metrics take the pins that stand behind the name.
-std::optional<Unit> Terms::measure_unit(Expression& node, const StatementText& text) {
-  const Measure& measure = *measures_.find(node.metric.name);
-  if (!node.metric.arm.empty()) {
-    text.error(node.begin, node.end,
-               fmt::format("`{}` is a measure: behind it stand pins, axis=label, and no arm", node.metric.name));
-    return std::nullopt;
-  }
-  const bool circle = std::any_of(measures_open_.begin(), measures_open_.end(),
-                                  [&](const MetricTerm* open) { return open->name == node.metric.name; });
-  if (circle) {
-    text.error(node.begin, node.end, fmt::format("the measure `{}` goes in a circle", node.metric.name));
-    return std::nullopt;
-  }
-  if (measure.expression == nullptr) return std::nullopt;
-  node.kind = Expression::Kind::measure;
-  node.left = clone(*measure.expression);
-  measures_open_.push_back(&node.metric);
-  measure_pins_used_.emplace_back();
-  auto unit = unit_of(*node.left, *measure.text);
-  const auto used = std::move(measure_pins_used_.back());
-  measures_open_.pop_back();
-  measure_pins_used_.pop_back();
-  if (!unit) return std::nullopt;
-  for (const auto* pins : {&node.metric.pins, &node.metric.excluded}) {
-    for (const auto& [axis, label] : *pins) {
-      if (used.count(axis) == 0)
-        text.error(node.begin, node.end, fmt::format("no metric of the measure `{}` varies along `{}`", node.metric.name, axis));
-    }
-  }
-  return unit;
-}
-
-/// The metric of every other arm that has it, at the same pins where that arm varies along them.
-void Terms::rank_among_arms(Expression& node, const MetricTerm& unbound, const StatementText& text) {
-  for (const auto& arm : recipe_.arms) {
-    const RecipeStage* stage = arm.stage(node.left->metric.stage);
-    const OutputDeclaration* metric = stage != nullptr ? metric_of(*stage, unbound.name) : nullptr;
-    if (arm.name == node.left->metric.arm || metric == nullptr) continue;
-    MetricTerm term = unbound;
-    term.arm = arm.name;
-    term.stage = stage->name;
-    for (auto* pins : {&term.pins, &term.excluded}) {
-      for (auto pin = pins->begin(); pin != pins->end();) {
-        const bool varies = stage->labels.count(pin->first) != 0 ||
-                            std::find(metric->axes.begin(), metric->axes.end(), pin->first) != metric->axes.end();
-        pin = varies ? std::next(pin) : pins->erase(pin);
-      }
-    }
-    pin(term, arm, *stage, *metric, text);
-    node.ranked.push_back(std::move(term));
-  }
-}
-
-std::optional<Unit> Terms::function_unit(Expression& node, const StatementText& text) {
-  const std::size_t outer = over_.size();
-  over_.insert(over_.end(), node.over.begin(), node.over.end());
-  const MetricTerm unbound = node.left->metric;
-  const auto left = unit_of(*node.left, text);
-  node.better = better_;
-  if (left && node.function == "rank" && node.left->kind == Expression::Kind::metric) rank_among_arms(node, unbound, text);
-  const auto right = node.right != nullptr ? unit_of(*node.right, text) : left;
-  const auto where = node.where_metric != nullptr ? unit_of(*node.where_metric, text) : left;
-  over_.resize(outer);
-  if (!left || !right || !where) return std::nullopt;
-  double cells = 1;
-  for (const auto& axis : node.over) {
-    if (!goes_over(axis)) {
-      text.error(node.begin, node.end,
-                 fmt::format("`{}` goes over `{}`, and none of its metrics varies along that", node.function, axis));
-      return std::nullopt;
-    }
-    node.loops.push_back(loop(axis));
-    cells = node.loops.back().labels.empty() ? 0 : cells * static_cast<double>(node.loops.back().labels.size());
-  }
-  if (left->plain || right->plain) {
-    text.error(node.begin, node.end, fmt::format("`{}` takes what is measured, not a number", node.function));
-    return std::nullopt;
-  }
-  const bool correlation = node.function == "spearman" || node.function == "kendall";
-  if (correlation && cells > 0 && cells < 5) {
-    text.error(node.begin, node.end, fmt::format("`{}` over {} labels: a correlation needs at least five", node.function, cells));
-    return std::nullopt;
-  }
-  if (node.function == "exponent") {
-    const auto& labels = node.loops.front().labels;
-    const bool numbers = node.loops.size() == 1 && std::all_of(labels.begin(), labels.end(), [](const std::string& label) {
-                           const auto margin = parse_margin(label);
-                           return margin && margin->unit == Margin::Unit::plain && margin->value > 0;
-                         });
-    if (!numbers) {
-      text.error(node.begin, node.end, "`exponent` goes over one axis, whose labels are numbers above 0");
-      return std::nullopt;
-    }
-    return Unit{false, "exponent"};
-  }
-  if (node.function == "rank" && node.left->kind != Expression::Kind::metric) {
-    text.error(node.left->begin, node.left->end, "`rank` is that of one metric among the arms");
-    return std::nullopt;
-  }
-  if ((node.function == "best" || node.function == "worst" || node.function == "rank") && node.better == 0) {
-    text.error(node.begin, node.end, fmt::format("`{}`: neither high nor low values of this metric are better", node.function));
-    return std::nullopt;
-  }
-  if (correlation) return Unit{false, "correlation"};
-  if (node.function == "agree") return Unit{false, "share"};
-  if (node.function == "rank") return Unit{false, "rank"};
-  return left;
-}
-
-std::optional<Unit> Terms::unit_of(Expression& node, const StatementText& text) {
-  switch (node.kind) {
-    case Expression::Kind::number:
-      return Unit{};
-    case Expression::Kind::metric:
-    case Expression::Kind::measure:
-      if (node.metric.stage.empty() && measures_.find(node.metric.name) != nullptr) return measure_unit(node, text);
-      return term_unit(node.metric, text);
-    case Expression::Kind::absolute:
-      return unit_of(*node.left, text);
-    case Expression::Kind::function:
-      return function_unit(node, text);
-    default:
-      return arithmetic_unit(node, text);
-  }
-}
-
-std::optional<Unit> Terms::arithmetic_unit(Expression& node, const StatementText& text) {
-  const auto left = unit_of(*node.left, text), right = unit_of(*node.right, text);
-  if (!left || !right) return std::nullopt;
-  if (node.kind == Expression::Kind::product || node.kind == Expression::Kind::quotient) {
-    if (right->plain) return left;
-    if (node.kind == Expression::Kind::product) return left->plain ? right : Unit{false, left->name + "·" + right->name};
-    if (!left->plain && left->name == right->name) return Unit{false, "ratio"};
-    return Unit{false, (left->plain ? "1" : left->name) + "/" + right->name};
-  }
-  if (left->plain) return right;
-  if (!right->plain && left->name != right->name) {
-    text.error(node.begin, node.end, fmt::format("{} and {} cannot be added or subtracted", left->name, right->name));
-    return std::nullopt;
-  }
-  return left;
+  return Unit{false, metric.unit.empty() ? metric.name : metric.unit, cost != nullptr && cost->exact};
 }
 
 }  // namespace moiety::host

@@ -19,6 +19,7 @@ namespace moiety::host {
 struct Unit {
   bool plain = true;
   std::string name;
+  bool exact = false;  ///< made of counts alone
 };
 
 bool is_share(const std::string& unit);
@@ -53,6 +54,7 @@ class Terms {
   void rank_among_arms(Expression& node, const MetricTerm& unbound, const StatementText& text);
   bool is_loop(const std::string& axis) const;
   Binding named(MetricTerm& term, const std::string& label, bool other);
+  void multiply(const MetricTerm& term, const RecipeArm& arm, const RecipeStage& stage, const StatementText& text);
   std::optional<Binding> binding(MetricTerm& term, const std::string& axis, const std::vector<std::string>& labels);
   void note(const std::string& axis, const std::vector<std::string>& labels);
   const RecipeArm* arm_of(MetricTerm& term, const StatementText& text) const;

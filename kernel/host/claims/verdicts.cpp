@@ -42,20 +42,23 @@ std::vector<double> chosen_values(const Course& course, std::size_t first, std::
   return result;
 }
 
-Statement above(double by) {
+Statement above(double by, bool exact) {
   Statement statement;
   statement.form = Form::above;
   statement.by = by;
+  statement.exact = exact;
   return statement;
 }
 
 Verdict trend(double sign, const Course& course, double confidence, bool all_units) {
   const auto whole =
-      decide_values(difference(course.at.back(), course.at.front(), sign), above(course.by), confidence, all_units);
+      decide_values(difference(course.at.back(), course.at.front(), sign), above(course.by, course.exact), confidence, all_units);
   bool turns = false;
   for (std::size_t i = 0; i + 1 < course.at.size(); ++i) {
-    const auto step = difference(course.at[i + 1], course.at[i], sign);
-    turns = turns || decide_values(step, above(-course.within), confidence, all_units).verdict == Verdict::refuted;
+    // A step turns when it is shown to fall; a count that stays does not fall.
+    const auto back = difference(course.at[i], course.at[i + 1], sign);
+    const auto fall = decide_values(back, above(course.within, course.exact), confidence, all_units);
+    turns = turns || fall.verdict == Verdict::supported;
   }
   if (turns || whole.verdict == Verdict::refuted) return Verdict::refuted;
   return whole.verdict;
@@ -67,12 +70,14 @@ Verdict extremum(double sign, const Course& course, double confidence, bool all_
   bool supported = true, refuted = false;
   for (const std::size_t end : {std::size_t{0}, last}) {
     const auto lead = difference(inner, course.at[end], sign);
-    supported = supported && decide_values(lead, above(course.by), confidence, all_units).verdict == Verdict::supported;
+    supported =
+        supported && decide_values(lead, above(course.by, course.exact), confidence, all_units).verdict == Verdict::supported;
     // Two ends may refute it: each at half the error.
     bool highest = true;
     for (std::size_t i = 1; i < last; ++i) {
       const auto over = difference(course.at[end], course.at[i], sign);
-      highest = highest && decide_values(over, above(0), 1 - (1 - confidence) / 2, all_units).verdict == Verdict::supported;
+      highest = highest &&
+                decide_values(over, above(0, course.exact), 1 - (1 - confidence) / 2, all_units).verdict == Verdict::supported;
     }
     refuted = refuted || highest;
   }
@@ -97,6 +102,7 @@ Verdict constancy(const Course& course, double confidence, bool all_units) {
   Statement below;
   below.form = Form::not_above;
   below.within = course.within;
+  below.exact = course.exact;
   if (decide_values(ranges(course), below, confidence, all_units).verdict == Verdict::supported) return Verdict::supported;
   const std::size_t last = course.at.size() - 1;
   const auto range = difference(chosen_values(course, 0, last, 1), chosen_values(course, 0, last, -1), 1);

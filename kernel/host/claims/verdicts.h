@@ -17,6 +17,7 @@ registry::Decision decide_values(const std::vector<double>& values, const regist
 struct Course {
   std::vector<std::vector<double>> at;
   double by = 0, within = 0;
+  bool exact = false;  ///< counts: one unit decides
 };
 /// The one number a unit that people see: last − first; the inner extreme − the higher (lower) end; largest − smallest.
 std::vector<double> course_values(Relation relation, const Course& course);

@@ -15,7 +15,7 @@ const std::map<std::string, std::vector<std::string>>& fixed_tables() {
       {"corpus.tokenizer", {"use", "vocabulary"}},
       {"limits", {"call", "memory"}},
       {"plugins", {"path"}},
-      {"claim.<id>", {"at", "by", "every", "margin", "mean", "most", "published", "some", "source", "that"}},
+      {"claim.<id>", {"at", "by", "equal", "every", "explore", "margin", "mean", "most", "published", "some", "source", "that"}},
   };
   return *tables;
 }
