@@ -1,14 +1,19 @@
 // Splits a dense feed-forward into experts of equal size, without changing what all of them together compute.
 //
-//   neurons are clustered by their keys (rows of the first matrix, each divided by its length); expert i owns
-//   in[E_i], in_bias[E_i] and out[:, E_i] of its neurons E_i in ascending order; the output bias stays one, shared by all.
+//   neurons are clustered; expert i owns in[E_i], in_bias[E_i] and out[:, E_i] of its neurons E_i in ascending order; the output
+//   bias stays one, shared by all.
 //
-// Zhang et al.: "MoEfication", Findings of ACL 2022, section 3.2; Qiu et al.: EMoE, NAACL 2024.
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
+//   points = keys            a neuron is its key, the row of the first matrix, divided by its length
+//   points = co-activations  a neuron is what it did, max(0, key·x + b) for each recorded token x, divided by its length and
+//                            projected to calibrate.dimensions by a random matrix; neurons that fire together go together
+//
+// Zhang et al.: "MoEfication", Findings of ACL 2022, section 3.2 (there the graph of co-activations is cut by METIS); Qiu et al.:
+// EMoE, NAACL 2024.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <stdexcept>
 
@@ -18,27 +23,74 @@ namespace {
 
 using namespace moiety;
 
+MOIETY_CHOICE(Points, keys, co_activations);
 MOIETY_CHOICE(Feature, normalised_keys, keys);
+
+/// [F, T], or projected [F, dimensions]: what each neuron did on the recorded tokens, as a direction; zero if it never fired.
+at::Tensor co_activations(const TensorMap& dense, const Activations& activations, const Random& random) {
+  const at::NoGradGuard no_gradient;
+  const at::Tensor keys = dense.at("in").detach().to(at::kFloat);
+  const std::int64_t neurons = keys.size(0), dimensions = activations.dimensions();
+  at::Tensor squares = at::zeros({neurons}, at::kDouble), sums = at::zeros({neurons, dimensions}, at::kDouble);
+  std::vector<at::Tensor> profiles;
+  for (std::int64_t window = 0; window < activations.windows(); ++window) {
+    at::Tensor did = activations.read(window, window + 1).flatten(0, 1).to(at::kFloat).matmul(keys.t());
+    if (dense.count("in_bias") != 0) did = did + dense.at("in_bias").detach();
+    did = did.relu().to(at::kDouble);
+    squares += did.square().sum(0);
+    if (dimensions == 0) {
+      profiles.push_back(did.t());
+      continue;
+    }
+    at::Tensor projection = at::empty({did.size(0), dimensions}, at::kDouble);
+    Random draws = random.fork(static_cast<std::uint64_t>(window));
+    std::generate_n(projection.data_ptr<double>(), projection.numel(), [&draws] { return draws.normal(); });
+    sums += did.t().matmul(projection);
+  }
+  if (activations.windows() == 0) throw std::invalid_argument("there are no recorded inputs");
+  const at::Tensor points = dimensions == 0 ? at::cat(profiles, 1) : sums / std::sqrt(static_cast<double>(dimensions));
+  return (points / squares.sqrt().clamp_min(1e-12).unsqueeze(1)).to(at::kFloat);
+}
 
 class Split final : public ExpertConstructor {
  public:
   struct Options {
-    std::int64_t count;
+    std::optional<std::int64_t> count, size;
     std::shared_ptr<Clusterer> clusterer;
+    Points points;
     Feature feature;
   };
   static constexpr Parameter parameters[] = {
-      required<&Options::count>("count", "experts; must divide the neurons of the feed-forward").at_least(1).in("experts"),
+      optional<&Options::count>("count", "experts; must divide the neurons of the feed-forward. Either this or `size`")
+          .at_least(1)
+          .in("experts"),
+      optional<&Options::size>("size", "neurons of an expert; must divide those of the feed-forward. Either this or `count`")
+          .at_least(1)
+          .in("neurons"),
       param<&Options::clusterer>("clusterer", "balanced-kmeans", "which neurons go together; must give clusters of equal size"),
-      param<&Options::feature>("feature", Feature::normalised_keys,
-                               "what a neuron is to the clusterer: its key as direction, or as it is")};
+      param<&Options::points>("points", Points::keys,
+                              "what a neuron is to the clusterer: its key, or what it did on recorded tokens"),
+      param<&Options::feature>("feature", Feature::normalised_keys, "of points = keys: the key as direction, or as it is")};
 
   explicit Split(Options options) : options_(std::move(options)) {}
 
+  Needs needs() const override {
+    Needs needs;
+    needs.activations = options_.points == Points::co_activations;
+    return needs;
+  }
   void check(const Facts& facts, Problems& problems) const override {
-    if (facts.site != nullptr && facts.site->inner > 0 && facts.site->inner % options_.count != 0) {
-      problems.add("count", std::to_string(facts.site->inner) + " neurons cannot be split into " +
-                                std::to_string(options_.count) + " experts of equal size" + near_divisors(facts.site->inner));
+    if (options_.count && options_.size) problems.add("size", "says the same as count: only one of them can be given");
+    if (!options_.count && !options_.size) problems.add("count", "how many experts? count or size must be given");
+    if (facts.site != nullptr && facts.site->place != Place::feed_forward) problems.add("", "splits feed-forwards alone");
+    const std::int64_t neurons = facts.site != nullptr ? facts.site->inner : 0;
+    if (neurons > 0 && options_.count && neurons % *options_.count != 0) {
+      problems.add("count", std::to_string(neurons) + " neurons cannot be split into " + std::to_string(*options_.count) +
+                                " experts of equal size" + near_divisors(*options_.count, neurons));
+    }
+    if (neurons > 0 && options_.size && neurons % *options_.size != 0) {
+      problems.add("size", std::to_string(neurons) + " neurons cannot be split into experts of " +
+                               std::to_string(*options_.size) + near_divisors(*options_.size, neurons));
     }
     if (facts.sources > 1) problems.add("", "splits one model, but " + std::to_string(facts.sources) + " are read");
     const Abilities abilities = options_.clusterer->abilities();
@@ -46,28 +98,28 @@ class Split final : public ExpertConstructor {
       problems.add("clusterer", "cannot be told to make a given number of clusters of equal size, which split needs");
     }
   }
-  std::int64_t count(const Facts&) const override { return options_.count; }
+  std::int64_t count(const Facts& facts) const override {
+    return options_.count || facts.site != nullptr ? experts_of(facts.site) : 0;
+  }
 
-  void plan(const Sources& sources, const Site& site, const Activations*, Random random) override {
-    const at::Tensor keys = sources.at(0).at("in").detach().to(at::kFloat);
-    const std::int64_t neurons = keys.size(0), size = neurons / options_.count;
-    if (neurons != site.inner || size * options_.count != neurons)
-      throw std::invalid_argument("count does not divide the neurons");
-    at::Tensor points = keys;
-    if (options_.feature == Feature::normalised_keys) points = keys / keys.norm(2, {1}, /*keepdim=*/true).clamp_min(1e-12);
-    const at::Tensor labels = options_.clusterer->fit(points, options_.count, random).labels.to(at::kLong).contiguous();
+  void plan(const Sources& sources, const Site& site, const Activations* activations, Random random) override {
+    if (sources.empty()) throw std::invalid_argument("splits a model that is read, but none is");
+    const std::int64_t n = experts_of(&site), neurons = sources[0].at("in").size(0), size = neurons / n;
+    if (neurons != site.inner || size * n != neurons) throw std::invalid_argument("count does not divide the neurons");
+    const at::Tensor points = points_of(sources[0], activations, random);
+    const at::Tensor labels = options_.clusterer->fit(points, n, random).labels.to(at::kLong).contiguous();
     if (labels.dim() != 1 || labels.size(0) != neurons) throw std::runtime_error("the clusterer did not give one label a neuron");
     labels_.assign(labels.data_ptr<std::int64_t>(), labels.data_ptr<std::int64_t>() + neurons);
-    std::vector<std::int64_t> sizes(static_cast<std::size_t>(options_.count), 0);
+    std::vector<std::int64_t> sizes(static_cast<std::size_t>(n), 0);
     for (const std::int64_t label : labels_) {
-      if (label < 0 || label >= options_.count || ++sizes[static_cast<std::size_t>(label)] > size) {
+      if (label < 0 || label >= n || ++sizes[static_cast<std::size_t>(label)] > size) {
         throw std::runtime_error("the clusterer did not give clusters of equal size");
       }
     }
   }
 
   Layout bind(const Site& site, Parameters& to) override {
-    const std::int64_t n = options_.count, s = site.inner / options_.count, d = site.width;
+    const std::int64_t n = experts_of(&site), s = site.inner / n, d = site.width;
     to.add(spec("in", {n, s, d}).of_experts());
     to.add(spec("in_bias", {n, s}).of_experts().without_decay());
     to.add(spec("out", {n, d, s}).of_experts());
@@ -77,7 +129,7 @@ class Split final : public ExpertConstructor {
 
   TensorMap expand(const Sources& sources, const Site& site) const override {
     const TensorMap& dense = sources.at(0);
-    const std::int64_t n = options_.count, s = site.inner / options_.count, d = site.width;
+    const std::int64_t n = experts_of(&site), s = site.inner / n, d = site.width;
     if (static_cast<std::int64_t>(labels_.size()) != site.inner) throw std::logic_error("expand before plan");
     std::vector<std::int64_t> neurons(labels_.size());
     std::iota(neurons.begin(), neurons.end(), 0);
@@ -92,13 +144,27 @@ class Split final : public ExpertConstructor {
             {"out_bias", out_bias.clone().view({1, d})}};
   }
 
+  /// A neuron's moments go where the neuron goes.
+  bool keeps_moments() const override { return true; }
   void state(Archive& archive) override { archive("labels", labels_); }
 
  private:
   std::int64_t label(std::int64_t neuron) const { return labels_[static_cast<std::size_t>(neuron)]; }
-  /// "; 8 and 16 can": the divisors on either side of the count.
-  std::string near_divisors(std::int64_t neurons) const {
-    std::int64_t below = options_.count, above = options_.count;
+  std::int64_t experts_of(const Site* site) const {
+    if (options_.count) return *options_.count;
+    return site != nullptr && options_.size ? std::max<std::int64_t>(1, site->inner / *options_.size) : 1;
+  }
+  at::Tensor points_of(const TensorMap& dense, const Activations* activations, const Random& random) const {
+    if (options_.points == Points::co_activations) {
+      if (activations == nullptr) throw std::invalid_argument("there are no recorded inputs");
+      return co_activations(dense, *activations, random.fork("projection"));
+    }
+    const at::Tensor keys = dense.at("in").detach().to(at::kFloat);
+    return options_.feature == Feature::keys ? keys : keys / keys.norm(2, {1}, /*keepdim=*/true).clamp_min(1e-12);
+  }
+  /// "; 8 or 16 would do": the divisors of the neurons on either side of a number.
+  static std::string near_divisors(std::int64_t number, std::int64_t neurons) {
+    std::int64_t below = std::min(number, neurons), above = number;
     while (neurons % below != 0) --below;
     while (above <= neurons && neurons % above != 0) ++above;
     if (above > neurons) return "; " + std::to_string(below) + " would do";
@@ -111,6 +177,6 @@ class Split final : public ExpertConstructor {
 
 }  // namespace
 
-MOIETY_PLUGIN("split", "1.0.0", "Experts from the neurons of one dense feed-forward",
-              component<Split>("split", 1, "Splits a feed-forward into experts by clustering its keys",
+MOIETY_PLUGIN("split", "1.1.0", "Experts from the neurons of one dense feed-forward",
+              component<Split>("split", 1, "Splits a feed-forward into experts by clustering its neurons",
                                "Zhang et al., MoEfication, Findings of ACL 2022; Qiu et al., EMoE, NAACL 2024"));

@@ -1,7 +1,4 @@
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/allclose.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/tensor.h>
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "moiety/expert_constructor.h"
@@ -30,11 +27,14 @@ class Fixed final : public Clusterer {
 };
 
 struct Case {
-  explicit Case(std::int64_t count, std::int64_t feature = 0) {
+  explicit Case(std::int64_t count, std::int64_t feature = 0) : Case({{"count", count}, {"feature", feature}}) {}
+  explicit Case(std::map<std::string, Value> given) {
     site.width = 5, site.inner = 12;
-    split = make<ExpertConstructor>(
-        "split", {{"count", count}, {"clusterer", std::shared_ptr<Component>(clusterer)}, {"feature", feature}});
-    site.experts = count;
+    given["clusterer"] = std::shared_ptr<Component>(clusterer);
+    split = make<ExpertConstructor>("split", std::move(given));
+    Facts facts;
+    facts.site = &site;
+    site.experts = split->count(facts);
     sources = {{{"in", testing::normal({12, 5}, Random(1))},
                 {"in_bias", testing::normal({12}, Random(2))},
                 {"out", testing::normal({5, 12}, Random(3))},
@@ -115,13 +115,68 @@ TEST(Split, sources_without_biases_get_zeros) {
   EXPECT_EQ(s.split->expand(s.sources, s.site).at("in_bias").abs().sum().item().toDouble(), 0);
 }
 
+TEST(Split, a_size_says_the_same_as_a_count) {
+  Case by_size(std::map<std::string, Value>{{"size", std::int64_t{4}}}), by_count(3);
+  ASSERT_EQ(by_size.site.experts, 3);
+  for (Case* s : {&by_size, &by_count}) s->split->plan(s->sources, s->site, nullptr, Random(0));
+  const TensorMap a = by_size.split->expand(by_size.sources, by_size.site),
+                  b = by_count.split->expand(by_count.sources, by_count.site);
+  for (const auto& [role, tensor] : a) EXPECT_TRUE(at::equal(tensor, b.at(role))) << role;
+}
+
+const std::map<std::string, Value> by_co_activations{{"count", std::int64_t{3}}, {"points", std::int64_t{1}}};
+
+/// What the clusterer is given: points [12, …].
+at::Tensor points_of(const at::Tensor& inputs, std::int64_t dimensions, std::uint64_t seed = 0) {
+  Case s(by_co_activations);
+  const testing::TestActivations recorded(inputs, dimensions);
+  s.split->plan(s.sources, s.site, &recorded, Random(seed));
+  return s.clusterer->points;
+}
+
+TEST(Split, co_activations_are_directions_of_what_neurons_did) {
+  Case s(by_co_activations);
+  EXPECT_TRUE(s.split->needs().activations);
+  EXPECT_FALSE(Case(3).split->needs().activations);
+  EXPECT_THROW(s.split->plan(s.sources, s.site, nullptr, Random(0)), std::invalid_argument);
+  const at::Tensor inputs = testing::normal({6, 7, 5}, Random(8));
+  const at::Tensor did = (inputs.view({42, 5}).matmul(s.sources[0].at("in").t()) + s.sources[0].at("in_bias")).relu().t();
+  EXPECT_TRUE(at::allclose(points_of(inputs, 0), did / did.norm(2, {1}, true), 1e-5, 1e-6));
+}
+
+TEST(Split, projected_co_activations_keep_their_angles) {
+  const at::Tensor inputs = testing::normal({6, 7, 5}, Random(8)), whole = points_of(inputs, 0), some = points_of(inputs, 4000);
+  EXPECT_EQ(some.sizes().vec(), (std::vector<std::int64_t>{12, 4000}));
+  EXPECT_LT((whole.matmul(whole.t()) - some.matmul(some.t())).abs().max().item().toDouble(), 0.08);
+  EXPECT_TRUE(at::equal(points_of(inputs, 16), points_of(inputs, 16)));
+  EXPECT_FALSE(at::equal(points_of(inputs, 16), points_of(inputs, 16, 1)));
+}
+
+TEST(Split, a_neuron_that_never_fires_is_a_point_at_zero) {
+  Case s(by_co_activations);
+  s.sources[0].at("in_bias")[4] = -1000;
+  const testing::TestActivations recorded(testing::normal({2, 3, 5}, Random(8)), 8);
+  s.split->plan(s.sources, s.site, &recorded, Random(0));
+  EXPECT_EQ(s.clusterer->points[4].abs().sum().item().toDouble(), 0);
+  EXPECT_TRUE(s.clusterer->points.isfinite().all().item().toBool());
+}
+
+// expand() moves numbers alone, so a moment lands where its number does.
+TEST(Split, moments_go_the_way_of_their_numbers) {
+  Case s(3);
+  s.split->plan(s.sources, s.site, nullptr, Random(0));
+  EXPECT_TRUE(s.split->keeps_moments());
+  TensorMap moments;
+  for (const auto& [role, tensor] : s.sources[0]) moments[role] = tensor * 2 + 1;
+  const TensorMap bank = s.split->expand(s.sources, s.site), moved = s.split->expand({moments}, s.site);
+  for (const auto& [role, tensor] : bank) EXPECT_TRUE(at::equal(moved.at(role), tensor * 2 + 1)) << role;
+}
+
 std::string refusal(const Case& s, std::int64_t sources = 1) {
   Facts facts;
   facts.site = &s.site;
   facts.sources = sources;
-  Problems problems;
-  s.split->check(facts, problems);
-  return problems.list().empty() ? "" : problems.list()[0].parameter + ": " + problems.list()[0].message;
+  return testing::problems_of(*s.split, facts);
 }
 
 TEST(Split, what_cannot_be_is_refused_before_the_run) {
@@ -129,6 +184,11 @@ TEST(Split, what_cannot_be_is_refused_before_the_run) {
   EXPECT_EQ(refusal(Case(5)), "count: 12 neurons cannot be split into 5 experts of equal size; 4 or 6 would do");
   EXPECT_EQ(refusal(Case(13)), "count: 12 neurons cannot be split into 13 experts of equal size; 12 would do");
   EXPECT_EQ(refusal(Case(4), 2), ": splits one model, but 2 are read");
+  EXPECT_EQ(refusal(Case(std::map<std::string, Value>{{"size", std::int64_t{5}}})),
+            "size: 12 neurons cannot be split into experts of 5; 4 or 6 would do");
+  EXPECT_EQ(refusal(Case(std::map<std::string, Value>{{"size", std::int64_t{4}}, {"count", std::int64_t{3}}})),
+            "size: says the same as count: only one of them can be given");
+  EXPECT_EQ(refusal(Case(std::map<std::string, Value>{})), "count: how many experts? count or size must be given");
   Case s(4);
   s.clusterer->able.equal_sizes = false;
   EXPECT_EQ(refusal(s), "clusterer: cannot be told to make a given number of clusters of equal size, which split needs");
