@@ -12,6 +12,14 @@
 
 namespace moiety::mixing {
 
+/// 2.5 as "2.5" and 3.0 as "3".
+inline std::string readable(double number) {
+  std::string text = std::to_string(number);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
+
 /// Number of edits between two names: insert, delete, replace.
 inline std::size_t edits(const std::string& a, const std::string& b) {
   std::vector<std::size_t> row(b.size() + 1);

@@ -16,6 +16,7 @@
 namespace {
 
 using namespace moiety;
+using mixing::readable;
 
 class BlockShift final : public MixingScheduler {
  public:
@@ -81,16 +82,9 @@ class BlockShift final : public MixingScheduler {
  private:
   static void fits(double half, double run, const char* unit, Problems& problems) {
     if (2 * half > run * (1 + 1e-9))
-      problems.add("length", "two halves of " + number(half) + " " + unit + " do not fit into a run of " + number(run) +
+      problems.add("length", "two halves of " + readable(half) + " " + unit + " do not fit into a run of " + readable(run) +
                                  ", so the shift would not be made good");
   }
-  static std::string number(double value) {
-    std::string text = std::to_string(value);
-    text.erase(text.find_last_not_of('0') + 1);
-    if (text.back() == '.') text.pop_back();
-    return text;
-  }
-
   std::pair<std::vector<double>, std::size_t> prepare(const std::vector<std::string>& names,
                                                       const std::vector<std::int64_t>& windows, Problems& problems) const {
     std::vector<double> weights = mixing::named_shares(options_.weights, names, windows, problems);
@@ -98,8 +92,8 @@ class BlockShift final : public MixingScheduler {
     if (domain == names.size() || (options_.weights.empty() && windows.empty())) return {std::move(weights), 0};
     const double size = std::abs(options_.shift), share = weights[domain];
     if (size > std::min(share, 1 - share) + 1e-12 && problems.list().empty())
-      problems.add("shift", "the share of `" + options_.domain + "` is " + number(share) + ", which cannot be both " +
-                                number(size) + " higher and lower");
+      problems.add("shift", "the share of `" + options_.domain + "` is " + readable(share) + ", which cannot be both " +
+                                readable(size) + " higher and lower");
     return {std::move(weights), domain};
   }
 

@@ -1,36 +1,13 @@
 // Fixed shares from beginning to end: the same for every domain, or as `weights` says.
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
 
+#include "../named_shares.h"
 #include "moiety/mixing_scheduler.h"
 
 namespace {
 
 using namespace moiety;
-
-/// Number of edits between two names: insert, delete, replace.
-std::size_t edits(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
-std::string near_name(const std::string& name, const std::vector<std::string>& names) {
-  const auto nearest =
-      std::min_element(names.begin(), names.end(), [&](const auto& a, const auto& b) { return edits(name, a) < edits(name, b); });
-  if (nearest == names.end() || edits(name, *nearest) > 1 + name.size() / 3) return {};
-  return "; did you mean `" + *nearest + "`?";
-}
 
 class Constant final : public MixingScheduler {
  public:
@@ -48,7 +25,7 @@ class Constant final : public MixingScheduler {
   void start(const Domains& domains) override {
     Problems problems;
     shares_ = shares(domains.names, domains.windows, problems);
-    if (!problems.list().empty()) throw std::invalid_argument(problems.list()[0].parameter + ": " + problems.list()[0].message);
+    mixing::refuse(problems);
   }
   Mixture mixture(const Progress&) const override { return {shares_, {}}; }
 
@@ -66,7 +43,7 @@ class Constant final : public MixingScheduler {
       const auto found = std::find(names.begin(), names.end(), name);
       const auto i = static_cast<std::size_t>(found - names.begin());
       if (found == names.end())
-        problems.add("weights", "the corpus has no domain `" + name + "`" + near_name(name, names));
+        problems.add("weights", "the corpus has no domain `" + name + "`" + mixing::near_name(name, names));
       else if (given[i])
         problems.add("weights", "domain `" + name + "` is given twice");
       else if (weight > 0 && i < windows.size() && windows[i] < 1)

@@ -6,20 +6,14 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <stdexcept>
 
+#include "../named_shares.h"
 #include "moiety/mixing_scheduler.h"
 
 namespace {
 
 using namespace moiety;
-
-std::string readable(double number) {
-  std::string text = std::to_string(number);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.back() == '.') text.pop_back();
-  return text;
-}
+using mixing::readable;
 
 class UniMax final : public MixingScheduler {
  public:
@@ -38,7 +32,7 @@ class UniMax final : public MixingScheduler {
   void start(const Domains& domains) override {
     Problems problems;
     spendable(domains.windows, domains.run_windows, problems);
-    if (!problems.list().empty()) throw std::invalid_argument("epochs: " + problems.list().front().message);
+    mixing::refuse(problems);
 
     std::vector<std::size_t> ascending(domains.windows.size());
     std::iota(ascending.begin(), ascending.end(), std::size_t{0});
