@@ -2,6 +2,7 @@
 include(GNUInstallDirs)
 
 add_library(moiety_host STATIC
+  claims/known_counts.cpp
   command/arguments.cpp
   command/check.cpp
   command/dispatch.cpp

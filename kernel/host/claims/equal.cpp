@@ -135,4 +135,25 @@ EqualCheck check_equal(const std::vector<Claim>& claims, const Plan& plan, const
   return check;
 }
 
+bool needs_counts(const std::vector<Claim>& claims) {
+  return std::any_of(claims.begin(), claims.end(), [](const Claim& claim) {
+    if (!claim.equal.empty()) return true;
+    std::vector<const MetricTerm*> terms;
+    for (const auto& statement : claim.statements) {
+      collect_terms(*statement.left, terms);
+      if (statement.right != nullptr) collect_terms(*statement.right, terms);
+    }
+    return std::any_of(terms.begin(), terms.end(), [](const MetricTerm* term) { return term->cost; });
+  });
+}
+
+Result<std::set<std::string>> require_equal(const std::vector<Claim>& claims, const Plan& plan, const CountsOf& counts) {
+  auto check = check_equal(claims, plan, counts);
+  if (check.problems.empty()) return std::move(check.unknown);
+  std::string message;
+  for (const auto& problem : check.problems) message += printable(problem) + "\n";
+  return fail(ErrorKind::usage, message + "nothing was run",
+              "a budget may be \"flops of ARM\" or \"tokens of ARM\"; `moiety recipe resolve` shows what differs");
+}
+
 }  // namespace moiety::host

@@ -81,7 +81,7 @@ class Judge {
         continue;
       }
       for (const auto& one : cells) result.rows.push_back(one.row);
-      parts.push_back(counted(claim, statement, cells));
+      parts.push_back(counted(claim, statement, cells, plan_.confidence));
     }
     result.decide = [parts](double confidence) { return verdict_of(parts, confidence); };
     if (parts.size() == 1) {
@@ -90,7 +90,7 @@ class Judge {
       return result;
     }
     for (const auto& one : parts) result.rows.push_back(one.row);
-    result.rows.push_back(whole(claim, parts));
+    result.rows.push_back(whole(claim, parts, plan_.confidence));
     return result;
   }
 
@@ -238,39 +238,6 @@ class Judge {
     return by_label[0].size();
   }
 
-  /// `most` and `some` count what holds after Holm.
-  Judged counted(const Claim& claim, const ClaimStatement& statement, const std::vector<Judged>& cells) const {
-    Judged result;
-    result.row.claim_id = claim.id;
-    result.row.statement = statement.text;
-    result.row.unit = statement.unit;
-    for (const auto& one : cells) {
-      result.row.n = result.row.n == 0 ? one.row.n : std::min(result.row.n, one.row.n);
-      for (const auto& run : one.row.runs) {
-        if (std::find(result.row.runs.begin(), result.row.runs.end(), run) == result.row.runs.end())
-          result.row.runs.push_back(run);
-      }
-    }
-    const auto count = [cells](registry::Verdict wanted, double confidence) {
-      return count_after_holm(cells.size(), confidence,
-                              [&](std::size_t i, double level) { return cells[i].verdict(level) == wanted; });
-    };
-    result.complete = !cells.empty();
-    result.decide = [cells, count, most = claim.quantifier == Quantifier::most](double confidence) {
-      const auto supported = count(registry::Verdict::supported, confidence);
-      if (most ? 2 * supported > cells.size() : supported > 0) return registry::Verdict::supported;
-      if (most && 2 * count(registry::Verdict::refuted, confidence) >= cells.size()) return registry::Verdict::refuted;
-      const bool none = std::all_of(cells.begin(), cells.end(),
-                                    [&](const Judged& one) { return one.verdict(confidence) == registry::Verdict::refuted; });
-      return !most && none ? registry::Verdict::refuted : registry::Verdict::undecided;
-    };
-    result.row.verdict = registry::name(result.verdict(plan_.confidence));
-    result.row.reason = fmt::format("after Holm {} of {} labels are supported and {} refuted",
-                                    count(registry::Verdict::supported, plan_.confidence), cells.size(),
-                                    count(registry::Verdict::refuted, plan_.confidence));
-    return result;
-  }
-
   static std::string missing(const std::vector<std::string>& problems) {
     constexpr std::size_t shown = 5;
     const std::vector<std::string> first(problems.begin(),
@@ -281,34 +248,6 @@ class Judge {
   void note_run(const std::string& arm, int seed, std::vector<std::string>& runs) const {
     const std::string id = measured_.run_id ? measured_.run_id(arm, seed) : "";
     if (!id.empty() && std::find(runs.begin(), runs.end(), id) == runs.end()) runs.push_back(id);
-  }
-
-  VerdictRow whole(const Claim& claim, const std::vector<Judged>& parts) const {
-    VerdictRow row;
-    row.claim_id = claim.id;
-    const double stricter = 1 - (1 - plan_.confidence) / static_cast<double>(parts.size());
-    std::string refuted;
-    std::vector<std::string> open;
-    row.n = parts.empty() ? 0 : parts[0].row.n;
-    for (const auto& one : parts) {
-      row.n = std::min(row.n, one.row.n);
-      for (const auto& run : one.row.runs) {
-        if (std::find(row.runs.begin(), row.runs.end(), run) == row.runs.end()) row.runs.push_back(run);
-      }
-      if (one.row.verdict != registry::name(registry::Verdict::supported)) open.push_back(one.row.statement);
-      if (refuted.empty() && one.verdict(stricter) == registry::Verdict::refuted) refuted = one.row.statement;
-    }
-    if (claim.explore) {
-      row.verdict = explored;
-      row.reason = fmt::format("{} values", parts.size());
-      return row;
-    }
-    const auto verdict = verdict_of(parts, plan_.confidence);
-    row.verdict = registry::name(verdict);
-    row.reason = verdict == registry::Verdict::supported ? fmt::format("all {} parts are supported", parts.size())
-                 : verdict == registry::Verdict::refuted ? "refuted (after Holm): " + refuted
-                                                         : "not supported: " + join(open, "; ");
-    return row;
   }
 
   const Plan& plan_;
@@ -334,6 +273,19 @@ std::vector<VerdictRow> judge(const std::vector<Claim>& claims, const Plan& plan
     for (auto& row : one.rows) rows.push_back(std::move(row));
   }
   return rows;
+}
+
+std::vector<VerdictRow> judge_counts(const std::vector<Claim>& claims, const Plan& plan, const CountsOf& counts) {
+  std::vector<Claim> countable;
+  for (const auto& claim : claims) {
+    const bool all = std::all_of(claim.statements.begin(), claim.statements.end(), [](const auto& one) { return one.counts; });
+    if (all && !claim.explore && !claim.statements.empty()) countable.push_back(claim);
+  }
+  Measured measured;
+  measured.state = [](const std::string&) { return std::string(); };
+  measured.final_rows = [](const std::string&) { return std::vector<registry::MetricRow>(); };
+  measured.counts = counts;
+  return judge(countable, plan, measured);
 }
 
 }  // namespace moiety::host

@@ -29,6 +29,9 @@ struct Measured {
 /// Holm over all claims that intervals decide.
 std::vector<registry::VerdictRow> judge(const std::vector<Claim>& claims, const Plan& plan, const Measured& measured);
 
+/// The same for the claims that counts alone decide, without a run.
+std::vector<registry::VerdictRow> judge_counts(const std::vector<Claim>& claims, const Plan& plan, const CountsOf& counts);
+
 }  // namespace moiety::host
 
 #endif  // MOIETY_KERNEL_HOST_CLAIMS_JUDGE_H_

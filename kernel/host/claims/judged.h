@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernel/host/claims/claim.h"
 #include "registry/registry.h"
 #include "registry/statistics.h"
 
@@ -32,6 +33,10 @@ struct JudgedClaim {
 /// Supported when all parts are, each at full confidence; refuted when one is after Holm, whose first step is the smallest p at
 /// the error divided by the number of parts; else undecided.
 registry::Verdict verdict_of(const std::vector<Judged>& parts, double confidence);
+/// `most` and `some`: what these cells make after Holm.
+Judged counted(const Claim& claim, const ClaimStatement& statement, const std::vector<Judged>& cells, double confidence);
+/// The row of a claim of several parts.
+registry::VerdictRow whole(const Claim& claim, const std::vector<Judged>& parts, double confidence);
 /// What a claim asks of its arms is not so: nothing is decided.
 void withdraw(JudgedClaim& claim, const std::string& why);
 /// Fills in the verdicts that stand after Holm over all claims that intervals decide.

@@ -8,6 +8,9 @@
 
 #include "kernel/base/files.h"
 #include "kernel/base/text.h"
+#include "kernel/host/claims/equal.h"
+#include "kernel/host/claims/judge.h"
+#include "kernel/host/claims/known_counts.h"
 #include "kernel/host/command/command.h"
 #include "kernel/host/discovery/locate.h"
 #include "kernel/host/run/display.h"
@@ -160,6 +163,16 @@ void print_totals(const Plan& plan, const Store& store, const std::map<std::stri
   put("\n");
 }
 
+/// Claims that counts alone decide.
+void print_counts(const std::vector<Claim>& claims, const Plan& plan, const CountsOf& counts) {
+  for (const auto& row : judge_counts(claims, plan, counts)) {
+    if (!row.statement.empty()) continue;
+    put(printable(fmt::format("claim {}, decided by counts: {}{}", row.claim_id, row.verdict,
+                              row.verdict == "undecided" ? " (" + row.reason + ")" : "")) +
+        "\n");
+  }
+}
+
 int plan_recipe(const Arguments& arguments) {
   auto session = open_session(recipe_request(arguments));
   if (!session) return complain(session.error());
@@ -177,6 +190,11 @@ int plan_recipe(const Arguments& arguments) {
     say(problems_text(**session, checked->problems));
     return static_cast<int>(ErrorKind::usage);
   }
+  // Sizes are not known before the data is there.
+  if (checked && !plan.provisional) {
+    const auto equal = require_equal((*session)->recipe.claims, plan, planned_counts(*checked, store));
+    if (!equal) return complain(equal.error());
+  }
   const std::map<std::string, StageCost> costs = checked ? checked->costs : std::map<std::string, StageCost>();
 
   put(printable(plan.recipe_name) + (plan.about.empty() ? "" : ": " + printable(plan.about)) + "\n\narms:\n");
@@ -185,6 +203,7 @@ int plan_recipe(const Arguments& arguments) {
   put("\n");
   print_table(plan, rows_of(plan, store, stages_before(registry_file, plan.recipe_name), costs));
   print_totals(plan, store, costs);
+  if (checked && !plan.provisional) print_counts((*session)->recipe.claims, plan, planned_counts(*checked, store));
   for (const auto& missing : folders->missing)
     put(printable(missing) +
         " is not prepared yet (moiety run prepares it): stages that read it count as new, and vocabulary and classes are not in "

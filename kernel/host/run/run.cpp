@@ -10,7 +10,9 @@
 
 #include "kernel/base/files.h"
 #include "kernel/base/text.h"
+#include "kernel/host/claims/equal.h"
 #include "kernel/host/claims/judge.h"
+#include "kernel/host/claims/known_counts.h"
 #include "kernel/host/discovery/locate.h"
 #include "kernel/host/run/dry_pass.h"
 #include "kernel/host/run/interrupts.h"
@@ -38,6 +40,12 @@ std::vector<const PlannedStage*> new_stages(const Plan& plan, const Store& store
   return found;
 }
 
+std::vector<const PlannedStage*> all_stages(const Plan& plan) {
+  std::vector<const PlannedStage*> all;
+  for (const auto& stage : plan.stages) all.push_back(&stage);
+  return all;
+}
+
 std::vector<registry::ClaimRow> claim_rows(const Recipe& recipe) {
   std::vector<registry::ClaimRow> rows;
   for (const auto& claim : recipe.claims)
@@ -56,11 +64,10 @@ Status check_required(const RunRequest& request, const Recipe& recipe) {
   return {};
 }
 
-/// Judges the claims and writes the verdicts.
+/// Judges the claims and writes the verdicts. `measured` has the counts; the rest is asked of the registry.
 Result<std::vector<registry::VerdictRow>> judge_claims(const Session& session, const Plan& plan, Recorder& recorder,
-                                                       registry::Registry& registry) {
+                                                       registry::Registry& registry, Measured measured) {
   Status status;
-  Measured measured;
   measured.state = [&](const std::string& id) {
     auto state = registry.stage_state(id);
     if (!state && status) status = pass(state);
@@ -85,7 +92,7 @@ struct Verdicts {
 Verdicts sort_verdicts(const std::vector<registry::VerdictRow>& rows) {
   Verdicts sorted;
   for (const auto& row : rows) {
-    if (!row.statement.empty()) continue;
+    if (!row.statement.empty() || row.verdict == "explored") continue;
     auto& list = row.verdict == "supported" ? sorted.supported : row.verdict == "refuted" ? sorted.refuted : sorted.undecided;
     list.push_back(row.claim_id);
   }
@@ -192,13 +199,15 @@ int run_recipe(const RunRequest& request) {
   const JobContext context{plan, (*session)->catalog(), store, *folders, request.registry};
 
   const auto fresh = new_stages(plan, store);
-  const auto checked = dry_pass(context, (*session)->worker, fresh);
+  const auto checked = dry_pass(context, (*session)->worker, needs_counts(recipe.claims) ? all_stages(plan) : fresh);
   if (!checked) return complain(checked.error());
   if (checked->interrupted != 0) return stopped(request, checked->interrupted);
   if (!checked->problems.empty()) {
     say(problems_text(**session, checked->problems));
     return static_cast<int>(ErrorKind::usage);
   }
+  const auto equal_unknown = require_equal(recipe.claims, plan, planned_counts(*checked, store));
+  if (!equal_unknown) return complain(equal_unknown.error());
 
   auto registry = registry::Registry::open(request.registry, registry::OpenMode::create);
   if (!registry) return complain(registry.error());
@@ -235,7 +244,10 @@ int run_recipe(const RunRequest& request) {
   if (!ended) return complain(ended.error());
   Verdicts verdicts;
   if (!early) {
-    const auto judged = judge_claims(**session, plan, recorder, *registry);
+    Measured measured;
+    measured.counts = recorded_counts(*checked, store);
+    measured.equal_unknown = *equal_unknown;
+    const auto judged = judge_claims(**session, plan, recorder, *registry, std::move(measured));
     if (!judged) return complain(judged.error());
     verdicts = sort_verdicts(*judged);
   }

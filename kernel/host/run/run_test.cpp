@@ -116,6 +116,43 @@ TEST(Run, a_fresh_registry_is_filled_from_the_store) {
   EXPECT_EQ(box.sql("SELECT count(*) FROM metric"), "20") << "two losses of 7 trainings, 6 accuracies";
 }
 
+TEST(Run, claims_of_equal_costs_are_refused_before_anything_runs) {
+  Sandbox box;
+  const std::string claim = "[claim.better]\nthat = \"accuracy(longer) > accuracy(low)\"\nequal = { flops = \"1%\" }\n";
+  const std::string more = "\n[stage.again]\ndo = \"train\"\nfrom = \"tuned\"\n[arm.longer]\nstage.score.from = \"again\"\n";
+  box.write("recipe.toml", two_arm_recipe("", more + claim));
+  for (const auto& ran : {box.run({"plan", "recipe.toml"}), box.run_recipe()}) {
+    EXPECT_EQ(ran.code, 2) << ran.all();
+    EXPECT_TRUE(has(ran.errors,
+                    "claim.better: `equal` asks for equal flops within 1%, and they differ by 33.3%: 3e+09 of "
+                    "score(longer), 2e+09 of score(low)"))
+        << ran.errors;
+  }
+  EXPECT_FALSE(fs::exists(box.registry()));
+  EXPECT_EQ(box.calls("run"), 0);
+  const auto ran = box.run_recipe({"--set", "claim.better.equal.flops=40%"});
+  EXPECT_EQ(ran.code, 0) << ran.all();
+  box.forget_calls();
+  EXPECT_EQ(box.run_recipe({"--set", "claim.better.equal.flops=40%"}).code, 0) << "what is stored counts as well";
+  EXPECT_EQ(box.calls("run"), 0);
+}
+
+TEST(Run, counts_are_judged_and_what_is_explored_has_no_verdict) {
+  Sandbox box;
+  box.write("recipe.toml",
+            two_arm_recipe("",
+                           "\n[claim]\ncount.that = \"flops(high) = flops(low)\"\nlook.explore = \"accuracy(high)\"\n"
+                           "memory.that = \"peak_memory(high) <= 1.1 * peak_memory(low)\"\n"));
+  const auto planned = box.run({"plan", "recipe.toml"});
+  EXPECT_TRUE(has(planned.output, "claim count, decided by counts: supported\n")) << planned.output;
+  const auto ran = box.run_recipe();
+  ASSERT_EQ(ran.code, 0) << ran.all();
+  EXPECT_TRUE(has(ran.output, "2 of 2 claims supported\n")) << ran.output;
+  EXPECT_TRUE(has(ran.output, "look: explored\n  accuracy(high)\n")) << ran.output;
+  EXPECT_EQ(box.sql("SELECT group_concat(claim || ' ' || verdict || ' ' || adjusted, ', ') FROM v_claims WHERE statement = ''"),
+            "count supported supported, look explored , memory supported supported");
+}
+
 TEST(Run, threads_of_running_stages_never_exceed_the_cores) {
   Sandbox box;
   const auto cores = std::to_string(available_cores());
