@@ -138,6 +138,8 @@ class Reader {
       one.better = whole(item, "better", 0);
       one.axes = texts(item, "axes");
       one.when = text_at(item, "when");
+      one.is_result = flag(item, "result");
+      one.is_loss = flag(item, "loss");
       result.push_back(std::move(one));
     }
     return result;

@@ -33,6 +33,8 @@ struct OutputDeclaration {
   int better = 0;
   std::vector<std::string> axes;
   std::string when;  ///< the key of the stage that must be given for this metric to exist ("data", "on"); empty: always
+  bool is_result = false;  ///< a typed value for other stages, `${NAME.result}`
+  bool is_loss = false;
 
   bool exists(const nlohmann::json& config) const;
 };

@@ -1,4 +1,4 @@
-// The metrics of a stage: what its verb declares, and what every stage costs.
+// The metrics of a stage: what its verb and its components declare, and what every stage costs.
 #ifndef MOIETY_KERNEL_HOST_CLAIMS_STAGE_METRICS_H_
 #define MOIETY_KERNEL_HOST_CLAIMS_STAGE_METRICS_H_
 
@@ -15,6 +15,8 @@ const OutputDeclaration* declared_metric(const RecipeStage& stage, const std::st
 const OutputDeclaration* metric_of(const RecipeStage& stage, const std::string& name);
 /// Names of the declared ones.
 std::vector<std::string> metrics_of(const RecipeStage& stage);
+/// Those of the recipe along which the stage varies, then those that measuring adds (`set`, `domain`, `progress`, …).
+std::vector<std::string> axes_of(const RecipeStage& stage, const OutputDeclaration& metric);
 
 /// Labels that the recipe gives an axis of the stage; empty when only the data know them.
 std::vector<std::string> labels_of(const RecipeArm& arm, const RecipeStage& stage, const std::string& axis);

@@ -57,10 +57,10 @@ void Terms::rank_among_arms(Expression& node, const MetricTerm& unbound, const S
     MetricTerm term = unbound;
     term.arm = arm.name;
     term.stage = stage->name;
+    const auto axes = axes_of(*stage, *metric);
     for (auto* pins : {&term.pins, &term.excluded}) {
       for (auto pin = pins->begin(); pin != pins->end();) {
-        const bool varies = stage->labels.count(pin->first) != 0 ||
-                            std::find(metric->axes.begin(), metric->axes.end(), pin->first) != metric->axes.end();
+        const bool varies = std::find(axes.begin(), axes.end(), pin->first) != axes.end();
         pin = varies ? std::next(pin) : pins->erase(pin);
       }
     }

@@ -91,9 +91,7 @@ const RecipeStage* Terms::measuring_stage(MetricTerm& term, const RecipeArm& arm
 
 void Terms::pin(MetricTerm& term, const RecipeArm& arm, const RecipeStage& stage, const OutputDeclaration& metric,
                 const StatementText& text) {
-  std::vector<std::string> axes;
-  for (const auto& [axis, label] : stage.labels) axes.push_back(axis);
-  axes.insert(axes.end(), metric.axes.begin(), metric.axes.end());
+  const auto axes = axes_of(stage, metric);
   for (const auto* pins : {&term.pins, &term.excluded}) {
     for (const auto& [axis, label] : *pins) {
       if (std::find(axes.begin(), axes.end(), axis) != axes.end()) continue;
