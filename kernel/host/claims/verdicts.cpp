@@ -81,7 +81,9 @@ Verdict extremum(double sign, const Course& course, double confidence, bool all_
     }
     refuted = refuted || highest;
   }
-  return supported ? Verdict::supported : refuted ? Verdict::refuted : Verdict::undecided;
+  if (supported) return Verdict::supported;
+  // Counts hold or they do not.
+  return refuted || course.exact ? Verdict::refuted : Verdict::undecided;
 }
 
 std::vector<double> ranges(const Course& course) {
