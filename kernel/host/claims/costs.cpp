@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 #include <utility>
 
@@ -20,14 +21,10 @@ CostMetric cost_named(const char* name, const char* unit, bool exact, bool summe
   return metric;
 }
 
-/// Where a run has these stages: each once.
-std::vector<const RunStage*> places_of(const PlannedRun& run, const std::vector<std::string>& ids) {
-  std::vector<const RunStage*> places;
-  std::set<std::string> wanted(ids.begin(), ids.end());
-  for (const auto& one : run.stages) {
-    if (wanted.erase(one.id) != 0) places.push_back(&one);
-  }
-  return places;
+/// Where a run has the stage, first.
+const RunStage* place_of(const PlannedRun& run, const std::string& id) {
+  const auto found = std::find_if(run.stages.begin(), run.stages.end(), [&](const RunStage& one) { return one.id == id; });
+  return found == run.stages.end() ? nullptr : &*found;
 }
 
 /// How often a stage counts among these: `axis*n` is for n labels of the axis, of which these have one or, collected, several.
@@ -72,41 +69,65 @@ PlanCosts::PlanCosts(const Plan& plan, CountsOf counts, std::function<std::strin
   for (const auto& stage : plan.stages) stages_.emplace(stage.id, &stage);
 }
 
-/// All that a stage reads, directly or not, without itself.
-const std::vector<std::string>& PlanCosts::needed(const std::string& id) {
-  const auto [known, is_new] = needed_.emplace(id, std::vector<std::string>{});
+/// All that a stage reads or takes results of, directly or not, without itself.
+const std::vector<PlanCosts::Need>& PlanCosts::needed(const std::string& id) {
+  const auto [known, is_new] = needed_.emplace(id, std::vector<Need>{});
   if (!is_new) return known->second;
-  std::vector<std::string> found, open = {id};
-  std::set<std::string> seen = {id};
+  std::vector<Need> found;
+  std::vector<std::string> open = {id};
+  const auto read = [&](const std::string& other, const std::string& point) {
+    auto need = std::find_if(found.begin(), found.end(), [&](const Need& one) { return one.id == other; });
+    if (need == found.end()) {
+      open.push_back(other);
+      need = found.insert(found.end(), Need{other, {}});
+    }
+    need->points.insert(point);
+  };
   while (!open.empty()) {
     const auto stage = stages_.find(open.back());
     open.pop_back();
     if (stage == stages_.end()) continue;
-    for (const auto& input : stage->second->inputs) {
-      if (!seen.insert(input.stage_id).second) continue;
-      found.push_back(input.stage_id);
-      open.push_back(input.stage_id);
-    }
+    for (const auto& input : stage->second->inputs) read(input.stage_id, input.snapshot);
+    for (const auto& other : stage->second->results_of) read(other, "");
   }
   known->second = std::move(found);
   return known->second;
 }
 
 /// The stages whose costs make that of this one.
-std::vector<std::string> PlanCosts::counted(const std::string& name, const PlannedStage& stage) {
-  std::vector<std::string> ids;
-  if (!stage.verb->measures) ids.push_back(stage.id);
+std::vector<PlanCosts::Need> PlanCosts::counted(const std::string& name, const PlannedStage& stage) {
+  std::vector<Need> needs;
+  if (!stage.verb->measures) needs.push_back({stage.id, {""}});
   if (name == "diverged" || (stage.verb->measures && cost_metric(name)->summed)) {
-    for (const auto& id : needed(stage.id)) {
-      const auto found = stages_.find(id);
-      if (found == stages_.end() || !found->second->verb->measures) ids.push_back(id);
+    for (const auto& need : needed(stage.id)) {
+      const auto found = stages_.find(need.id);
+      if (found == stages_.end() || !found->second->verb->measures) needs.push_back(need);
     }
   } else if (stage.verb->measures) {
     for (const auto& input : stage.inputs) {
-      if (input.name == "from" && std::find(ids.begin(), ids.end(), input.stage_id) == ids.end()) ids.push_back(input.stage_id);
+      const bool known = std::any_of(needs.begin(), needs.end(), [&](const Need& one) { return one.id == input.stage_id; });
+      if (input.name == "from" && !known) needs.push_back({input.stage_id, {""}});
     }
   }
-  return ids;
+  return needs;
+}
+
+/// How much of a stage was needed: all, or up to the last point of its training that is read, "10%" or "400k tokens".
+double PlanCosts::share(const Need& need) {
+  double most = 0;
+  for (const auto& point : need.points) {
+    char* unit = nullptr;
+    const double amount = std::strtod(point.c_str(), &unit);
+    if (unit == point.c_str()) return 1;
+    if (*unit == '%') {
+      most = std::max(most, amount / 100);
+      continue;
+    }
+    const double size = *unit == 'k' ? 1e3 : *unit == 'M' ? 1e6 : *unit == 'G' ? 1e9 : 1;
+    const auto tokens = own("tokens", need.id);
+    most = std::max(most, tokens && *tokens > 0 ? amount * size / *tokens : 1);
+  }
+  return std::min(most, 1.0);
 }
 
 std::optional<double> PlanCosts::own(const std::string& name, const std::string& id) {
@@ -122,9 +143,11 @@ std::optional<double> PlanCosts::own(const std::string& name, const std::string&
   return all ? own("total_parameters", id) : std::nullopt;
 }
 
-Reading PlanCosts::diverged(const PlannedRun& run, const std::vector<std::string>& ids) const {
+Reading PlanCosts::diverged(const PlannedRun& run, const std::vector<Need>& needs) const {
   std::string problem;
-  for (const auto* one : places_of(run, ids)) {
+  for (const auto& need : needs) {
+    const RunStage* one = place_of(run, need.id);
+    if (one == nullptr) continue;
     const std::string state = state_ ? state_(one->id) : "";
     if (state == "diverged") return {1, "", false};
     if (state != "done" && problem.empty()) {
@@ -139,11 +162,17 @@ Reading PlanCosts::of(const std::string& name, const PlannedRun& run, const RunS
                       const std::map<std::string, double>& times) {
   const auto planned = stages_.find(stage.id);
   if (planned == stages_.end()) return {0, "no stage " + stage.id, false};
-  const auto ids = counted(name, *planned->second);
-  if (name == "diverged") return diverged(run, ids);
-  const auto places = places_of(run, ids);
+  const auto needs = counted(name, *planned->second);
+  if (name == "diverged") return diverged(run, needs);
+  std::vector<const RunStage*> places;
+  for (const auto& need : needs) {
+    const RunStage* place = place_of(run, need.id);
+    if (place != nullptr) places.push_back(place);
+  }
   double sum = 0;
-  for (const auto* one : places) {
+  for (const auto& need : needs) {
+    const RunStage* one = place_of(run, need.id);
+    if (one == nullptr) continue;
     const auto value = own(name, one->id);
     if (!value) {
       return {
@@ -151,7 +180,8 @@ Reading PlanCosts::of(const std::string& name, const PlannedRun& run, const RunS
           fmt::format("run {}/{}: `{}` of stage {} is not known", run.arm, run.seed, name, instance_text(one->name, one->labels)),
           false};
     }
-    sum += *value * weight_of(*one, places, times);
+    const double part = cost_metric(name)->summed ? share(need) : 1;
+    sum += *value * part * weight_of(*one, places, times);
   }
   return {sum, "", false};
 }

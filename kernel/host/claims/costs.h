@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,20 +41,27 @@ class PlanCosts {
   /// `plan` must outlive it; `state` (of a stage) is asked for `diverged` alone.
   PlanCosts(const Plan& plan, CountsOf counts, std::function<std::string(const std::string& stage_id)> state);
 
-  /// Of a stage that trains, constructs or clusters its own; of a measuring stage see CostMetric::summed. `times`: stages along
-  /// these axes count so many times (those that one stage collects from n labels, each an n-th of it).
+  /// Of a stage that trains, constructs or clusters its own; of a measuring stage see CostMetric::summed: a training of which
+  /// only a point is read counts up to there. `times`: stages along these axes count so many times (those that one stage collects
+  /// from n labels, each an n-th of it).
   Reading of(const std::string& name, const PlannedRun& run, const RunStage& stage, const std::map<std::string, double>& times);
 
  private:
-  std::vector<std::string> counted(const std::string& name, const PlannedStage& stage);
-  const std::vector<std::string>& needed(const std::string& id);
+  /// A stage that another one needs, and the points of its training that are read ("": its end).
+  struct Need {
+    std::string id;
+    std::set<std::string> points;
+  };
+  std::vector<Need> counted(const std::string& name, const PlannedStage& stage);
+  const std::vector<Need>& needed(const std::string& id);
+  double share(const Need& need);
   std::optional<double> own(const std::string& name, const std::string& id);
-  Reading diverged(const PlannedRun& run, const std::vector<std::string>& ids) const;
+  Reading diverged(const PlannedRun& run, const std::vector<Need>& needs) const;
 
   std::map<std::string, const PlannedStage*> stages_;
   CountsOf counts_;
   std::function<std::string(const std::string&)> state_;
-  std::map<std::string, std::vector<std::string>> needed_;
+  std::map<std::string, std::vector<Need>> needed_;
   std::map<std::string, StageCounts> known_;
 };
 

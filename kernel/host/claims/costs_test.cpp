@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "kernel/host/claims/equal.h"
@@ -100,6 +101,40 @@ TEST_F(Costs, what_one_stage_collects_from_several_labels_is_shared_out) {
       {"pretrained", {{"flops", 6000}}}, {"branch", {{"flops", 100}}}, {"split", {{"flops", 50}}}, {"tuned", {{"flops", 9}}}};
   EXPECT_EQ(cost("flops", "clustered", "score").value, 6000 + 200 + 50 + 9);
   EXPECT_EQ(cost("flops", "clustered", "score", {{"length", 50}}).value, 6000 + 50 * 100 + 50 + 9) << "fifty branches";
+}
+
+TEST_F(Costs, a_training_of_which_a_point_is_read_counts_up_to_there) {
+  load("");
+  const auto split_reads = [&](const std::string& point) {
+    for (auto& stage : plan_.stages) {
+      if (stage.name == "split") stage.inputs[0].snapshot = point;
+    }
+  };
+  split_reads("10%");
+  EXPECT_EQ(cost("flops", "clustered", "score").value, 600 + 50 + 900);
+  EXPECT_EQ(cost("total_parameters", "clustered", "score").value, 120);
+  split_reads("0.5k tokens");
+  EXPECT_EQ(cost("tokens", "clustered", "score").value, 500 + 300);
+  for (auto& stage : plan_.stages) {
+    if (stage.name == "tuned") stage.results_of = {plan_.run("dense", 1)->stages[0].id};
+  }
+  EXPECT_EQ(cost("flops", "clustered", "score").value, 6000 + 50 + 900) << "a result needs the whole";
+}
+
+TEST_F(Costs, a_run_that_waits_for_results_is_not_one_that_skips) {
+  load("[claim]\nb = { that = 'score.flops(clustered) > score.flops(dense)', equal = { flops = '100%' } }\n");
+  for (auto& run : plan_.runs) {
+    if (run.arm != "clustered") continue;
+    run.waits = true;
+    run.stages.pop_back();
+    run.stages.erase(std::remove_if(run.stages.begin(), run.stages.end(), [](const auto& one) { return one.name == "score"; }),
+                     run.stages.end());
+  }
+  EXPECT_EQ(check_equal(loaded_->recipe().claims, plan_, counts()).unknown, std::set<std::string>{"b"});
+  auto rows = verdicts();
+  EXPECT_EQ(rows["b"].verdict, "undecided");
+  EXPECT_NE(rows["b"].reason.find("run clustered/1 has no stage score: a result is not known"), std::string::npos)
+      << rows["b"].reason;
 }
 
 TEST_F(Costs, diverged_is_a_metric) {

@@ -116,7 +116,13 @@ Reading Evaluator::metric_at(const MetricTerm& term, int seed, const AxisLabels&
   const std::string name = fmt::format("{}/{}", term.arm, seed);
   if (run == nullptr) return {0, "no run " + name, false};
   const auto found = instances(*run, term, at);
-  if (found.empty()) return {0, fmt::format("run {} has no stage {}", name, instance_text(term.stage, at)), true};
+  // In a run of which stages wait for results nobody knows whether `skip` left it out.
+  if (found.empty()) {
+    return {
+        0,
+        fmt::format("run {} has no stage {}{}", name, instance_text(term.stage, at), run->waits ? ": a result is not known" : ""),
+        !run->waits};
+  }
   // What is left open is averaged: the logarithm of perplexity, which is then the mean of the losses.
   const bool logarithmic = term.name == "perplexity";
   std::vector<double> values;

@@ -24,6 +24,7 @@ struct PreparedData {
 struct StageInput {
   std::string name;      ///< "from"
   std::string stage_id;  ///< identity of the stage read
+  std::string snapshot = {};  ///< the point of its training that is read: "10%", "400k tokens"; empty: its end
 };
 
 struct StageComponent {
@@ -43,6 +44,7 @@ struct PlannedStage {
   std::vector<StageInput> inputs;
   std::vector<StageComponent> components;    ///< own components, parts included
   std::string corpus_hash, task_hash, task;  ///< empty when the verb needs none; task: "supersense@1"
+  std::vector<std::string> results_of;  ///< identities of the stages whose results its text took
   int threads = 1;
   std::string device, dtype;
   std::vector<std::string> arms;  ///< that reach it, as written
@@ -60,6 +62,7 @@ struct PlannedRun {
   std::string arm;
   int seed = 0;
   std::vector<RunStage> stages;  ///< topological order
+  bool waits = false;            ///< some stages of it have no identity yet
   /// Runs of an arm with equal, non-empty groups share a model that other runs of the arm do not: they are one unit for
   /// statistics. A model that all runs of the arm share makes no groups; it conditions the result.
   std::string group;
