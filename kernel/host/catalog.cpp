@@ -23,8 +23,13 @@ std::set<std::string> VerbDeclaration::optional_tables() const {
 
 bool VerbDeclaration::uses_task(const nlohmann::json& config) const {
   return needs_task || (config.contains("task") && config.at("task").is_string()) ||
-         std::any_of(metrics.begin(), metrics.end(),
-                     [&](const auto& metric) { return metric.when == "on" && metric.exists(config); });
+         std::any_of(metrics.begin(), metrics.end(), [&](const auto& metric) {
+           return metric.when == "on" && metric.exists(config) && !config.at("on").is_object();
+         });
+}
+
+bool VerbDeclaration::trains() const {
+  return std::any_of(parameters.begin(), parameters.end(), [](const auto& one) { return one.type == "budget"; });
 }
 
 const VerbDeclaration* Catalog::verb(const std::string& name) const {
@@ -112,6 +117,7 @@ class Reader {
       one.type = text(item, "type");
       if (!item.is_object()) continue;
       one.kind = text_at(item, "kind");
+      one.accepts = text_at(item, "accepts");
       one.required = !item.contains("default");
       one.fallback = item.value("default", nlohmann::json());
       one.unit = text_at(item, "unit");

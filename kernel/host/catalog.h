@@ -16,10 +16,11 @@ namespace moiety::host {
 
 /// One declared parameter of a verb, of [model] or of a component. A dot in the name is a nested table.
 struct ParameterDeclaration {
-  /// bool integer number text choice integers texts component layers budget; `table` says of a nested table whether it is
-  /// optional
+  /// bool integer number text choice integers texts component layers budget, input (a stage), data (windows of the corpus),
+  /// shares (name → number), sets (of a task, or label → data); `table` says of a nested table whether it is optional
   std::string name, type;
-  std::string kind;  ///< of a component
+  std::string kind;     ///< of a component
+  std::string accepts;  ///< of an input: the kind of artifact, "model" or "clustering"; empty: any
   bool required = false;
   nlohmann::json fallback;  ///< the default; null: absent when not given
   std::string unit, doc;
@@ -32,7 +33,7 @@ struct OutputDeclaration {
   std::string name, unit, doc;
   int better = 0;
   std::vector<std::string> axes;
-  std::string when;  ///< the key of the stage that must be given for this metric to exist ("data", "on"); empty: always
+  std::string when;        ///< the key of the stage that must be given for this metric to exist ("data", "on"); empty: always
   bool is_result = false;  ///< a typed value for other stages, `${NAME.result}`
   bool is_loss = false;
 
@@ -45,7 +46,7 @@ struct InputDeclaration {
 };
 
 struct VerbDeclaration {
-  std::string name, summary, leaves;  ///< leaves: "model" or "none"
+  std::string name, summary, leaves;  ///< leaves: "model", "clustering" or "none"
   bool measures = false;              ///< evaluate, probe: what an arm runs is what these stages reach
   bool needs_corpus = false, needs_task = false;
   std::vector<InputDeclaration> inputs;
@@ -58,6 +59,8 @@ struct VerbDeclaration {
   std::set<std::string> optional_tables() const;
   /// Whether a stage with this configuration needs a task: the verb always does, or the stage measures one ("on").
   bool uses_task(const nlohmann::json& config) const;
+  /// Whether it trains for a budget: then the state on the way there can be read (`name@10%`).
+  bool trains() const;
 };
 
 struct ComponentDeclaration {

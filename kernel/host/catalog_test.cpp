@@ -14,7 +14,16 @@ TEST(Catalog, what_the_worker_and_the_plugins_say_is_read) {
   EXPECT_TRUE(catalog.verb("evaluate")->measures);
   EXPECT_TRUE(catalog.verb("evaluate")->seeds.empty());
   EXPECT_EQ(catalog.verb("fly"), nullptr);
-  EXPECT_EQ(catalog.component_names("router"), (std::vector<std::string>{"avg-k", "top-k"}));
+  EXPECT_EQ(catalog.component_names("expert_constructor"),
+            (std::vector<std::string>{"attention", "copy", "merge", "projected", "split"}));
+  EXPECT_EQ(catalog.component("sampler", "by-cluster")->parameters[0].accepts, "clustering");
+  const auto* doremi = catalog.component("mixing_scheduler", "doremi");
+  ASSERT_NE(doremi, nullptr);
+  EXPECT_TRUE(doremi->outputs[0].is_result);
+  EXPECT_FALSE(doremi->outputs[2].is_result);
+  EXPECT_TRUE(catalog.component("router", "top-k")->outputs[0].is_loss);
+  EXPECT_TRUE(catalog.verb("pretrain")->trains());
+  EXPECT_FALSE(catalog.verb("construct")->trains());
   const auto* router = catalog.component("router", "top-k");
   ASSERT_NE(router, nullptr);
   EXPECT_EQ(router->file, "/p/routers.moiety.so");

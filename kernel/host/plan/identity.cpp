@@ -28,7 +28,12 @@ nlohmann::json identity_text(const PlannedStage& stage, const Catalog& catalog) 
     const auto found = stage.seeds.find(purpose);
     if (found != stage.seeds.end()) text["seeds"][purpose] = found->second;
   }
-  for (const auto& input : stage.inputs) text["inputs"][input.name].push_back(input.stage_id);
+  for (const auto& input : stage.inputs) {
+    text["inputs"][input.name].push_back(input.stage_id + (input.snapshot.empty() ? "" : "@" + input.snapshot));
+  }
+  // Absent where they do not matter, so that what was stored before is found.
+  if (!stage.groups.empty()) text["groups"] = stage.groups;
+  if (stage.fraction != 1) text["fraction"] = stage.fraction;
   for (const auto& used : stage.components) {
     text["components"][used.slot] = {{"use", used.component->kind + "/" + used.component->use()},
                                      {"build_id", used.component->build_id}};
@@ -68,6 +73,7 @@ std::string in_words(const std::string& path, const std::map<std::string, nlohma
   if (starts(path, "seeds.")) return "seed (" + path.substr(6) + "): " + change;
   if (starts(path, "inputs.")) return "`" + path.substr(7) + "` reads another stage, or that stage changed";
   if (path == "corpus") return "the text or the tokenizer of the corpus changed";
+  if (path == "fraction") return "fraction of the corpus: " + change;
   if (path == "task") return "the items of the task changed";
   if (path == "torch.version") return "LibTorch: " + change;
   if (path == "torch.build_id") return "LibTorch was rebuilt";

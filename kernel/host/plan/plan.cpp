@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
 #include "kernel/host/plan/identity.h"
+#include "kernel/host/recipe/groups.h"
+#include "kernel/host/recipe/stages.h"
 
 namespace moiety::host {
 
@@ -31,10 +34,15 @@ bool is_pinned(const RecipeStage& stage, int seeds) {
   });
 }
 
+bool continues(const nlohmann::json& config) {
+  const auto found = config.find("continues");
+  return found != config.end() && *found == true;
+}
+
 class Planner {
  public:
-  Planner(const Recipe& recipe, const Catalog& catalog, const PreparedData& prepared)
-      : recipe_(recipe), catalog_(catalog), prepared_(prepared) {}
+  Planner(const Recipe& recipe, const Catalog& catalog, const PreparedData& prepared, const PlanFacts& facts)
+      : recipe_(recipe), catalog_(catalog), prepared_(prepared), facts_(facts) {}
 
   Plan build() {
     plan_.recipe_name = recipe_.name;
@@ -55,24 +63,154 @@ class Planner {
       for (int seed = 1; seed <= recipe_.seeds; ++seed) plan_.runs.push_back(run(arm, seed));
       group(first);
     }
+    keep();
     return std::move(plan_);
   }
 
  private:
   /// Instance → identity, in one run.
-  using Ids = std::map<std::pair<std::string, AxisLabels>, std::string>;
+  using Instance = std::pair<std::string, AxisLabels>;
+  using Ids = std::map<Instance, std::string>;
 
   PlannedRun run(const RecipeArm& arm, int seed) {
     PlannedRun result;
     result.arm = arm.name;
     result.seed = seed;
     Ids ids;
+    std::map<Instance, Wait> waits;
     for (const auto& stage : arm.stages) {
-      const std::string id = place(stage, seed, ids, arm.name);
+      Wait wait = inherited(stage, waits);
+      std::optional<RecipeStage> formed;
+      if (!stage.results.empty() && wait.nothing()) formed = form(arm, stage, ids, wait);
+      if (stage.budget_of() != nullptr && wait.nothing()) formed = with_budget(arm.name, formed ? *formed : stage, wait);
+      if (!wait.nothing()) {
+        note(arm, stage, seed, wait);
+        waits[{stage.name, stage.labels}] = std::move(wait);
+        result.waits = true;
+        continue;
+      }
+      const std::string id = place(formed ? *formed : stage, seed, ids, arm.name);
+      for (const auto& read : stage.results) note_result(id, ids.at({read.stage, read.labels}));
       ids[{stage.name, stage.labels}] = id;
       result.stages.push_back({stage.name, id, stage.labels});
     }
     return result;
+  }
+
+  struct Wait {
+    std::vector<std::string> after;
+    std::string problem;
+    bool nothing() const { return after.empty() && problem.empty(); }
+    void add(const std::string& stage) {
+      if (std::find(after.begin(), after.end(), stage) == after.end()) after.push_back(stage);
+    }
+  };
+
+  /// What the stages it reads wait for, and those whose results it takes.
+  static Wait inherited(const RecipeStage& stage, const std::map<Instance, Wait>& waits) {
+    Wait wait;
+    const auto take = [&](const std::string& name, const AxisLabels& labels) {
+      const auto found = waits.find({name, labels});
+      if (found == waits.end()) return;
+      for (const auto& after : found->second.after) wait.add(after);
+      if (!found->second.problem.empty() && wait.problem.empty())
+        wait.problem = "stage." + instance_text(name, labels) + " cannot be run";
+    };
+    for (const auto& [input, read] : stage.inputs) {
+      for (const auto& one : read) take(one.stage, one.labels);
+    }
+    for (const auto& read : stage.results) take(read.stage, read.labels);
+    return wait;
+  }
+
+  /// The stage with the values that its text waits for, or what it still waits for.
+  std::optional<RecipeStage> form(const RecipeArm& arm, const RecipeStage& stage, const Ids& ids, Wait& wait) {
+    ResultValues values;
+    nlohmann::json key = {arm.name, stage.name, stage.labels};
+    for (const auto& read : stage.results) {
+      const std::string& id = ids.at({read.stage, read.labels});
+      const nlohmann::json results = results_of(id);
+      if (results.is_null()) {
+        wait.add(read.stage);
+        continue;
+      }
+      const auto found = results.find(read.result);
+      if (found == results.end()) {
+        wait.problem = "stage." + read.stage + " has run, but left no result `" + read.result + "`";
+        continue;
+      }
+      // A list of one is that one: a key that takes a list takes a single value too.
+      const auto& value = found->is_array() && found->size() == 1 ? found->front() : *found;
+      values[{read.stage, read.result}] = Value::from_json(value, "result of stage." + read.stage);
+      key.push_back({read.stage, read.result, value});
+    }
+    if (!wait.nothing()) return std::nullopt;
+    const std::string text = key.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    auto known = formed_.find(text);
+    if (known == formed_.end()) known = formed_.emplace(text, form_stage(recipe_, catalog_, arm, stage, values)).first;
+    if (known->second) return *known->second;
+    wait.problem = known->second.error().message;
+    return std::nullopt;
+  }
+
+  /// The stage with the steps that make its arm's total equal to that of another, or what it waits for.
+  std::optional<RecipeStage> with_budget(const std::string& arm, RecipeStage stage, Wait& wait) const {
+    const BudgetKey key{arm, stage.name, stage.labels};
+    const auto solved = facts_.steps.find(key);
+    if (const auto why = facts_.unsolvable.find(key); why != facts_.unsolvable.end()) {
+      wait.problem = "budget: " + why->second;
+    } else if (solved == facts_.steps.end() && facts_.trial_steps == 0) {
+      wait.add("the total of " + *stage.budget_of());
+    } else {
+      stage.config["budget"] = {{"amount", solved != facts_.steps.end() ? solved->second : facts_.trial_steps},
+                                {"unit", "steps"}};
+      return stage;
+    }
+    return std::nullopt;
+  }
+
+  nlohmann::json results_of(const std::string& id) {
+    const auto known = results_.find(id);
+    if (known != results_.end()) return known->second;
+    return results_[id] = facts_.results(id);
+  }
+
+  void note(const RecipeArm& arm, const RecipeStage& stage, int seed, const Wait& wait) {
+    auto found = std::find_if(plan_.waiting.begin(), plan_.waiting.end(), [&](const WaitingStage& one) {
+      return one.arm == arm.name && one.name == stage.name && one.labels == stage.labels && one.problem == wait.problem;
+    });
+    if (found == plan_.waiting.end()) {
+      WaitingStage waiting;
+      waiting.name = stage.name;
+      waiting.arm = arm.name;
+      waiting.labels = stage.labels;
+      waiting.verb = stage.verb;
+      waiting.after = wait.after;
+      waiting.problem = wait.problem;
+      collect_waiting(stage.text, "", waiting.values);
+      if (const auto* of = stage.budget_of()) waiting.values.emplace_back("budget", "the total of " + *of);
+      found = plan_.waiting.insert(plan_.waiting.end(), std::move(waiting));
+    }
+    for (const auto& after : wait.after) {
+      if (std::find(found->after.begin(), found->after.end(), after) == found->after.end()) found->after.push_back(after);
+    }
+    found->seeds.push_back(seed);
+  }
+
+  /// Paths of the values that wait, and the stage whose result each is.
+  static void collect_waiting(const Value& value, const std::string& path,
+                              std::vector<std::pair<std::string, std::string>>& found) {
+    if (is_waiting(value)) {
+      const auto begin = value.text.find("${") + 2;
+      found.emplace_back(path, value.text.substr(begin, value.text.find_first_of(".}", begin) - begin));
+    }
+    for (const auto& item : value.items) collect_waiting(item, path, found);
+    for (const auto& [key, member] : value.members) collect_waiting(member.value, path.empty() ? key : path + "." + key, found);
+  }
+
+  void note_result(const std::string& id, const std::string& source) {
+    auto& list = plan_.stages[index_.at(id)].results_of;
+    if (std::find(list.begin(), list.end(), source) == list.end()) list.push_back(source);
   }
 
   std::string hash_of_task(const std::string& task) const {
@@ -95,10 +233,12 @@ class Planner {
     }
     planned.pinned = is_pinned(stage, recipe_.seeds);
     for (const auto& [input, read] : stage.inputs) {
-      for (const auto& one : read) planned.inputs.push_back({input, ids.at({one.stage, one.labels})});
+      for (const auto& one : read) planned.inputs.push_back({input, ids.at({one.stage, one.labels}), one.snapshot});
     }
     for (const auto& used : stage.components) planned.components.push_back({used.slot, used.component});
-    if (stage.verb->needs_corpus) {
+    if (stage.reads_corpus()) {
+      planned.fraction = recipe_.fraction;
+      planned.groups = mentioned_groups(recipe_.groups, stage.config);
       planned.corpus_hash = prepared_.corpus_hash;
       if (planned.corpus_hash.empty()) {
         planned.corpus_hash = "not prepared: " + recipe_.corpus.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -123,6 +263,21 @@ class Planner {
     PlannedStage& kept = plan_.stages[known->second];
     if (kept.arms.empty() || kept.arms.back() != arm) kept.arms.push_back(arm);
     return kept.id;
+  }
+
+  /// What a stage must leave for its readers beside its model. Each stage stands before its readers.
+  void keep() {
+    for (auto reader = plan_.stages.rbegin(); reader != plan_.stages.rend(); ++reader) {
+      const bool goes_on = continues(reader->config) || (reader->keep_optimizer && !reader->verb->trains());
+      for (const auto& input : reader->inputs) {
+        PlannedStage& read = plan_.stages[index_.at(input.stage_id)];
+        // A stage that only changes a model hands on what the one before it left.
+        if (goes_on && input.name == "from") read.keep_optimizer = true;
+        const auto at = std::lower_bound(read.snapshots.begin(), read.snapshots.end(), input.snapshot);
+        if (input.snapshot.empty() || (at != read.snapshots.end() && *at == input.snapshot)) continue;
+        read.snapshots.insert(at, input.snapshot);
+      }
+    }
   }
 
   /// Runs of one arm (from `first` on) that share a model with some but not all others of the arm are one unit. Sharing is
@@ -166,14 +321,17 @@ class Planner {
   const Recipe& recipe_;
   const Catalog& catalog_;
   const PreparedData& prepared_;
+  const PlanFacts& facts_;
   Plan plan_;
+  std::map<std::string, nlohmann::json> results_;
+  std::map<std::string, Result<RecipeStage>> formed_;
   std::unordered_map<std::string, std::size_t> index_;
 };
 
 }  // namespace
 
-Plan build_plan(const Recipe& recipe, const Catalog& catalog, const PreparedData& prepared) {
-  return Planner(recipe, catalog, prepared).build();
+Plan build_plan(const Recipe& recipe, const Catalog& catalog, const PreparedData& prepared, const PlanFacts& facts) {
+  return Planner(recipe, catalog, prepared, facts).build();
 }
 
 }  // namespace moiety::host

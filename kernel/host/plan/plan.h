@@ -3,9 +3,11 @@
 #define MOIETY_KERNEL_HOST_PLAN_PLAN_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -21,9 +23,27 @@ struct PreparedData {
   std::map<std::string, std::string> task_hashes;  ///< "supersense@1" → hash
 };
 
+/// A stage as one arm has it: where a budget "flops of ARM" stands.
+struct BudgetKey {
+  std::string arm, stage;
+  AxisLabels labels;
+};
+inline bool operator<(const BudgetKey& a, const BudgetKey& b) {
+  return std::tie(a.arm, a.stage, a.labels) < std::tie(b.arm, b.stage, b.labels);
+}
+
+/// What becomes known while a run goes on.
+struct PlanFacts {
+  /// The results of a stage: the object of its manifest. Null while it has not run.
+  std::function<nlohmann::json(const std::string& stage_id)> results = [](const std::string&) { return nlohmann::json(); };
+  std::map<BudgetKey, std::int64_t> steps;      ///< budgets that were solved
+  std::map<BudgetKey, std::string> unsolvable;  ///< and those that cannot be, and why
+  std::int64_t trial_steps = 0;                 ///< above 0: a try, in which the others have so many steps
+};
+
 struct StageInput {
-  std::string name;      ///< "from"
-  std::string stage_id;  ///< identity of the stage read
+  std::string name;           ///< "from"
+  std::string stage_id;       ///< identity of the stage read
   std::string snapshot = {};  ///< the point of its training that is read: "10%", "400k tokens"; empty: its end
 };
 
@@ -42,9 +62,13 @@ struct PlannedStage {
   std::map<std::string, std::int64_t> seeds;  ///< all four purposes → seed; 0 for those that the verb does not draw from
   bool pinned = false;                        ///< all its seeds are fixed by the recipe and one instance serves several runs
   std::vector<StageInput> inputs;
-  std::vector<StageComponent> components;    ///< own components, parts included
-  std::string corpus_hash, task_hash, task;  ///< empty when the verb needs none; task: "supersense@1"
-  std::vector<std::string> results_of;  ///< identities of the stages whose results its text took
+  std::vector<StageComponent> components;            ///< own components, parts included
+  std::string corpus_hash, task_hash, task;          ///< empty when the verb needs none; task: "supersense@1"
+  double fraction = 1;                               ///< of the corpus
+  nlohmann::json groups = nlohmann::json::object();  ///< of domains, those that its configuration names
+  std::vector<std::string> snapshots;                ///< points of its training that the plan reads; not part of its identity
+  bool keep_optimizer = false;                       ///< a stage of the plan continues it; not part of its identity
+  std::vector<std::string> results_of;               ///< identities of the stages whose results its text took
   int threads = 1;
   std::string device, dtype;
   std::vector<std::string> arms;  ///< that reach it, as written
@@ -58,14 +82,25 @@ struct RunStage {
   AxisLabels labels = {};  ///< along the recipe's axes; a run has a stage once for each combination
 };
 
+/// A stage that has no identity yet: its text, or that of a stage it reads, waits for a result. Once for all seeds of an arm.
+struct WaitingStage {
+  std::string name, arm;
+  AxisLabels labels;
+  const VerbDeclaration* verb = nullptr;
+  std::vector<int> seeds;
+  std::vector<std::string> after;                           ///< what it waits for: names of stages
+  std::vector<std::pair<std::string, std::string>> values;  ///< path in its text, stage that it waits for
+  std::string problem;                                      ///< the result is known and does not fit
+};
+
 struct PlannedRun {
   std::string arm;
   int seed = 0;
-  std::vector<RunStage> stages;  ///< topological order
-  bool waits = false;            ///< some stages of it have no identity yet
+  std::vector<RunStage> stages;  ///< topological order; without those that wait
   /// Runs of an arm with equal, non-empty groups share a model that other runs of the arm do not: they are one unit for
   /// statistics. A model that all runs of the arm share makes no groups; it conditions the result.
   std::string group;
+  bool waits = false;  ///< some stages of it have no identity yet
 };
 
 struct PlannedArm {
@@ -80,7 +115,8 @@ struct Plan {
   nlohmann::json corpus;           ///< resolved [corpus]; null when no stage needs one
   std::vector<std::string> tasks;  ///< "supersense@1", …
   std::vector<PlannedArm> arms;
-  std::vector<PlannedStage> stages;  ///< each before its readers
+  std::vector<PlannedStage> stages;   ///< each before its readers
+  std::vector<WaitingStage> waiting;  ///< the others, each before its readers
   std::vector<PlannedRun> runs;
   std::vector<std::string> axes;  ///< names, for titles and tables
   bool provisional = false;       ///< some content is not prepared yet: the ids of stages that read it will change
@@ -90,7 +126,7 @@ struct Plan {
 };
 
 /// Runs of arms × seeds as paths through stages; equal stages are one.
-Plan build_plan(const Recipe& recipe, const Catalog& catalog, const PreparedData& prepared);
+Plan build_plan(const Recipe& recipe, const Catalog& catalog, const PreparedData& prepared, const PlanFacts& facts = {});
 
 /// What distinguishes two stages, one line each, for "stale: …": `learning_rate: 0.001 → 0.002`.
 std::vector<std::string> explain_difference(const nlohmann::json& before, const nlohmann::json& after);

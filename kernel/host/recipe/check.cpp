@@ -3,19 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "kernel/base/text.h"
 #include "kernel/host/recipe/homes.h"
-#include "kernel/host/recipe/quantities.h"
 
 namespace moiety::host {
 
 /// The declared names as the tree that their dots make.
 struct Checker::Group {
-  std::map<std::string, const ParameterDeclaration*> parameters;
+  std::map<std::string, ParameterDeclaration> parameters;
   std::map<std::string, Group> groups;
-  bool optional = false;
+  bool optional = false, required = false;
+  std::string doc;
 
   static Group of(const std::vector<ParameterDeclaration>& declared, const std::set<std::string>& optional_tables) {
     Group root;
@@ -25,8 +24,14 @@ struct Checker::Group {
       for (std::size_t i = 0; i + 1 < path.size(); ++i) at = &at->groups[path[i]];
       if (parameter.type == "table") {
         at->groups[path.back()].optional = !parameter.required && parameter.fallback.is_null();
+      } else if (parameter.type == "data") {
+        Group& data = at->groups[path.back()];
+        data.optional = !parameter.required;
+        data.required = parameter.required;
+        data.doc = parameter.doc;
+        data.add_selection();
       } else {
-        at->parameters[path.back()] = &parameter;
+        at->parameters[path.back()] = parameter;
       }
     }
     for (const auto& name : optional_tables) {
@@ -34,6 +39,25 @@ struct Checker::Group {
       if (found != root.groups.end()) found->second.optional = true;
     }
     return root;
+  }
+
+  /// What selects windows of the corpus.
+  void add_selection() {
+    const auto add = [this](const char* key, const char* type, const char* words) {
+      ParameterDeclaration one;
+      one.name = key;
+      one.type = type;
+      one.doc = words;
+      return &parameters.insert({key, std::move(one)}).first->second;
+    };
+    add("domains", "domains", "which domains; all when absent");
+    add("without", "domains", "all domains but these");
+    add("tokens", "integer", "at most so many, the first ones")->low = 1;
+    auto* fraction = add("fraction", "number", "of the windows of each domain, the first ones");
+    fraction->unit = "share";
+    fraction->low = 0;
+    fraction->low_open = true;
+    fraction->high = 1;
   }
 
   std::vector<std::string> keys() const {
@@ -55,12 +79,12 @@ CheckedTable Checker::check(const Value& written, const std::vector<ParameterDec
                             const TableContext& context) {
   CheckedTable result;
   result.text.place = written.place;
-  check_group(&written, Group::of(declared, context.optional_tables), context, result.config, result.text, result.components);
+  check_group(&written, Group::of(declared, context.optional_tables), context, result.config, result.text, result);
   return result;
 }
 
 void Checker::check_group(const Value* written, const Group& group, const TableContext& context, nlohmann::json& config,
-                          Value& text, std::vector<UsedComponent>& components) {
+                          Value& text, CheckedTable& used) {
   if (written != nullptr) {
     for (const auto& [key, member] : written->members) {
       if (group.parameters.count(key) != 0 || group.groups.count(key) != 0 || context.also.count(key) != 0) continue;
@@ -71,19 +95,17 @@ void Checker::check_group(const Value* written, const Group& group, const TableC
   }
   for (const auto& [key, parameter] : group.parameters) {
     const Value* value = written != nullptr ? written->find(key) : nullptr;
-    if (value == nullptr && parameter->required) {
-      if (context.complete)
-        tell(context, context.place, fmt::format("{} needs `{}`", context.in(), key),
-             parameter->doc.empty() ? "" : fmt::format("`{}`: {}", key, parameter->doc), context.all_keys);
+    if (value == nullptr && parameter.required) {
+      tell_missing(context, key, parameter.doc);
       continue;
     }
-    if (value == nullptr && parameter->fallback.is_null()) continue;
+    if (value == nullptr && parameter.fallback.is_null()) continue;
     Value fallback;
     if (value == nullptr) {
-      fallback = Value::from_json(parameter->fallback, context.default_of);
+      fallback = Value::from_json(parameter.fallback, context.default_of);
       fallback.place = {};
     }
-    auto leaf = check_value(key, value != nullptr ? *value : fallback, *parameter, context, components);
+    auto leaf = check_value(key, value != nullptr ? *value : fallback, parameter, context, used);
     if (!leaf) continue;
     config[key] = std::move(leaf->json);
     if (value != nullptr) {
@@ -94,11 +116,13 @@ void Checker::check_group(const Value* written, const Group& group, const TableC
   }
   for (const auto& [key, inner] : group.groups) {
     const Value* value = written != nullptr ? written->find(key) : nullptr;
-    if (value == nullptr && inner.optional) continue;
+    if (value == nullptr && inner.required) tell_missing(context, key, inner.doc);
+    if (value == nullptr && (inner.optional || inner.required)) continue;
     TableContext deeper = context;
     deeper.path += "." + toml_key(key);
     deeper.slot += key + ".";
     deeper.also.clear();
+    if (value != nullptr && !value->reference.empty()) deeper.references.push_back(value->reference);
     if (value != nullptr) {
       deeper.place = written->members.at(key).key;
       if (!value->is_table()) {
@@ -110,7 +134,7 @@ void Checker::check_group(const Value* written, const Group& group, const TableC
     }
     auto inner_config = nlohmann::json::object();
     Value inner_text = Value::table();
-    check_group(value, inner, deeper, inner_config, inner_text, components);
+    check_group(value, inner, deeper, inner_config, inner_text, used);
     if (value == nullptr && inner_config.empty()) continue;
     config[key] = std::move(inner_config);
     if (value != nullptr) {
@@ -130,145 +154,47 @@ void Checker::tell(const TableContext& context, const Place& place, const std::s
   diagnostics_.add({place, message, suggestion, reference, {}, topic, remarks});
 }
 
-std::optional<Checker::Leaf> Checker::wrong_type(const std::string& key, const Value& value, const std::string& wanted,
-                                                 const TableContext& context) {
-  tell(context, value.place,
-       fmt::format("`{}` in {} must be {}, but this is {}", key, context.in(), wanted, type_name(value.type)));
-  return std::nullopt;
+void Checker::tell_missing(const TableContext& context, const std::string& key, const std::string& doc) {
+  if (!context.complete) return;
+  tell(context, context.place, fmt::format("{} needs `{}`", context.in(), key),
+       doc.empty() ? "" : fmt::format("`{}`: {}", key, doc), context.all_keys);
 }
 
-std::optional<Checker::Leaf> Checker::check_number(const std::string& key, const Value& value,
-                                                   const ParameterDeclaration& declared, const TableContext& context) {
-  const bool whole = declared.type == "integer" || declared.type == "integers";
-  Leaf leaf;
-  double amount = 0;
-  if (whole) {
-    std::optional<std::int64_t> integer;
-    if (value.is(Value::Type::integer)) {
-      integer = value.integer;
-    } else if (value.is(Value::Type::number) && value.number == std::floor(value.number) &&
-               std::abs(value.number) <= 9007199254740992.0) {
-      integer = static_cast<std::int64_t>(value.number);
-    } else if (value.is_text()) {
-      integer = parse_size(value.text);
-    }
-    if (!integer) return wrong_type(key, value, "an integer or a size as \"1.2M\"", context);
-    amount = static_cast<double>(*integer);
-    leaf = {*integer, Value::of(*integer)};
-  } else {
-    if (value.is(Value::Type::integer)) {
-      amount = static_cast<double>(value.integer);
-    } else if (value.is(Value::Type::number)) {
-      amount = value.number;
-    } else {
-      return wrong_type(key, value, "a number", context);
-    }
-    // -0.0 and 0.0 are one value and must be one text.
-    if (amount == 0) amount = 0;
-    leaf = {amount, Value::of(amount)};
-  }
-  const bool below = declared.low && (declared.low_open ? amount <= *declared.low : amount < *declared.low);
-  const bool above = declared.high && (declared.high_open ? amount >= *declared.high : amount > *declared.high);
-  if (below || above) {
-    tell(context, value.place,
-         fmt::format("`{}` in {} must be {}, but this is {}", key, context.in(), range_text(declared), number(amount)));
-    return std::nullopt;
-  }
-  return leaf;
-}
-
-std::optional<Checker::Leaf> Checker::check_list(const std::string& key, const Value& value, const ParameterDeclaration& declared,
+/// Names of sets, or a table: label → windows of the corpus.
+std::optional<Checker::Leaf> Checker::check_sets(const std::string& key, const Value& value, const ParameterDeclaration& declared,
                                                  const TableContext& context) {
-  const std::vector<Value> single = {value};
-  const bool list = value.is(Value::Type::array);
-  Leaf leaf{nlohmann::json::array(), Value::array()};
-  bool good = true;
-  for (const Value& item : list ? value.items : single) {
-    std::optional<Leaf> checked;
-    if (declared.type == "texts") {
-      if (item.is_text()) {
-        checked = Leaf{item.text, Value::of(item.text)};
-        if (!declared.choices.empty() &&
-            std::find(declared.choices.begin(), declared.choices.end(), item.text) == declared.choices.end()) {
-          tell(context, item.place, fmt::format("unknown `{}` for `{}` in {}", item.text, key, context.in()),
-               did_you_mean(item.text, declared.choices), "choices: " + join(declared.choices, ", "));
-          checked.reset();
-        }
-      } else {
-        wrong_type(key, item, list ? "a list of texts" : "text or a list of texts", context);
-      }
-    } else {
-      checked = check_number(key, item, declared, context);
-    }
-    if (!checked) {
-      good = false;
+  if (!value.is_table()) {
+    ParameterDeclaration names = declared;
+    names.type = "texts";
+    return check_list(key, value, names, context);
+  }
+  Group selection;
+  selection.add_selection();
+  Leaf leaf{nlohmann::json::object(), Value::table()};
+  for (const auto& [label, member] : value.members) {
+    if (!member.value.is_table()) {
+      tell(context, member.value.place,
+           fmt::format("`{}.{}` in {} must be a table that selects windows, as in {{ domains = \"law\" }}, but this is {}", key,
+                       toml_key(label), context.in(), type_name(member.value.type)));
       continue;
     }
-    leaf.json.push_back(std::move(checked->json));
-    checked->text.place = item.place;
-    checked->text.reference = item.reference;
-    leaf.text.items.push_back(std::move(checked->text));
+    TableContext deeper = context;
+    deeper.path += "." + toml_key(key) + "." + toml_key(label);
+    deeper.also.clear();
+    deeper.place = member.key;
+    auto config = nlohmann::json::object();
+    Value text = Value::table();
+    CheckedTable none;
+    check_group(&member.value, selection, deeper, config, text, none);
+    text.place = member.value.place;
+    text.reference = member.value.reference;
+    leaf.json[label] = std::move(config);
+    leaf.text.set(label, std::move(text), member.key);
   }
-  if (!good) return std::nullopt;
-  return leaf;
-}
-
-std::optional<Checker::Leaf> Checker::check_value(const std::string& key, const Value& value,
-                                                  const ParameterDeclaration& declared, const TableContext& context,
-                                                  std::vector<UsedComponent>& components) {
-  const std::string& type = declared.type;
-  std::optional<Leaf> leaf;
-  if (type == "component") return check_component(key, value, declared, context, components);
-  if (type == "integer" || type == "number") {
-    leaf = check_number(key, value, declared, context);
-  } else if (type == "integers" || type == "texts") {
-    leaf = check_list(key, value, declared, context);
-  } else if (type == "bool") {
-    if (!value.is(Value::Type::boolean)) return wrong_type(key, value, "true or false", context);
-    leaf = Leaf{value.boolean, Value::of(value.boolean)};
-  } else if (type == "text") {
-    if (!value.is_text()) return wrong_type(key, value, "text", context);
-    leaf = Leaf{value.text, Value::of(value.text)};
-  } else if (type == "choice") {
-    if (!value.is_text()) return wrong_type(key, value, "one of " + join(declared.choices, ", "), context);
-    if (std::find(declared.choices.begin(), declared.choices.end(), value.text) == declared.choices.end()) {
-      tell(context, value.place, fmt::format("unknown choice `{}` for `{}` in {}", value.text, key, context.in()),
-           did_you_mean(value.text, declared.choices), "choices: " + join(declared.choices, ", "));
-      return std::nullopt;
-    }
-    leaf = Leaf{value.text, Value::of(value.text)};
-  } else if (type == "layers") {
-    if (value.is_text()) {
-      if (!is_layer_rule(value.text)) {
-        tell(context, value.place,
-             fmt::format("`{}` in {} must be \"all\", \"last 2\", \"every 2\" or a list of layers", key, context.in()));
-        return std::nullopt;
-      }
-      leaf = Leaf{value.text, Value::of(value.text)};
-    } else {
-      ParameterDeclaration layers = declared;
-      layers.type = "integers";
-      if (!layers.low) layers.low = 0;
-      if (!value.is(Value::Type::array) && !value.is(Value::Type::integer)) {
-        return wrong_type(key, value, "\"all\", \"last 2\", \"every 2\" or a list of layers", context);
-      }
-      leaf = check_list(key, value, layers, context);
-    }
-  } else if (type == "budget") {
-    if (!value.is_text()) return wrong_type(key, value, "text as \"1.2M tokens\"", context);
-    std::string problem;
-    const auto budget = parse_budget(value.text, problem);
-    if (!budget) {
-      tell(context, value.place, fmt::format("`{}` in {}: {}", key, context.in(), problem));
-      return std::nullopt;
-    }
-    leaf = Leaf{budget->to_json(), Value::of(budget->text())};
-  } else {
-    tell(context, value.place, fmt::format("`{}` in {} has a type this program does not know: {}", key, context.in(), type),
-         "the worker is newer than this program: rebuild both");
+  if (value.members.empty()) {
+    tell(context, value.place, fmt::format("`{}` in {} is an empty table", key, context.in()));
     return std::nullopt;
   }
-  if (leaf) leaf->text.origin = value.origin;
   return leaf;
 }
 
@@ -281,6 +207,11 @@ const ComponentDeclaration* Checker::find_component(const std::string& key, cons
     inside.path += "." + toml_key(key);
     inside.label.clear();
     wrong_type("use", use, "text: the name of a " + kind, inside);
+    return nullptr;
+  }
+  if (is_waiting(use)) {
+    tell(context, use.place,
+         fmt::format("`{}` in {}: which {} a stage uses cannot be the result of another stage", key, context.in(), kind));
     return nullptr;
   }
   if (const auto* component = catalog_.component(declared.kind, use.text)) return component;
@@ -304,7 +235,7 @@ const ComponentDeclaration* Checker::find_component(const std::string& key, cons
 
 std::optional<Checker::Leaf> Checker::check_component(const std::string& key, const Value& value,
                                                       const ParameterDeclaration& declared, const TableContext& context,
-                                                      std::vector<UsedComponent>& components) {
+                                                      CheckedTable& used) {
   const Value* use = value.is_table() ? value.find("use") : &value;
   if (!value.is_table() && !value.is_text())
     return wrong_type(key, value, "a component: its name, or a table with `use`", context);
@@ -330,12 +261,15 @@ std::optional<Checker::Leaf> Checker::check_component(const std::string& key, co
   deeper.slot = context.slot + key + ".";
   deeper.also = {"use"};
   deeper.complete = context.complete;
+  deeper.references = context.references;
+  if (!value.reference.empty()) deeper.references.push_back(value.reference);
   static const Value nothing = Value::table();
   ++depth_;
   CheckedTable checked = check(value.is_table() ? value : nothing, component->parameters, deeper);
   --depth_;
-  components.push_back({context.slot + key, component});
-  components.insert(components.end(), checked.components.begin(), checked.components.end());
+  used.components.push_back({context.slot + key, component});
+  used.components.insert(used.components.end(), checked.components.begin(), checked.components.end());
+  used.inputs.insert(used.inputs.end(), checked.inputs.begin(), checked.inputs.end());
   checked.config["use"] = component->use();
   Value name = Value::of(component->use());
   name.place = use->place;

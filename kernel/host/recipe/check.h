@@ -21,11 +21,22 @@ struct UsedComponent {
   const ComponentDeclaration* component = nullptr;
 };
 
+/// A parameter that names a stage, and where: "sampler.clusters". The configuration has the slot in place of the name.
+struct UsedInput {
+  std::string slot, accepts;
+  Value name;
+  std::vector<std::string> references;  ///< texts with `${…}` that it, or the component around it, was made of
+};
+
 struct CheckedTable {
   nlohmann::json config = nlohmann::json::object();  ///< for the worker and for identities
   Value text = Value::table();                       ///< for people: the same as recipe text, with the origin of each leaf
   std::vector<UsedComponent> components;
+  std::vector<UsedInput> inputs;
 };
+
+/// A value that waits for the result of another stage: text with `${NAME.result}` in it. It is kept as it is and not checked.
+bool is_waiting(const Value& value);
 
 /// What is checked, in words.
 struct TableContext {
@@ -38,13 +49,16 @@ struct TableContext {
   std::set<std::string> also;             ///< keys somebody else checks
   std::set<std::string> optional_tables;  ///< tables that are absent unless written
   bool complete = true;                   ///< whether a missing required key is an error
+  std::vector<std::string> references;    ///< texts with `${…}` that the table and those around it were made of
 
   std::string in() const { return label.empty() ? path : path + " (" + label + ")"; }
 };
 
 class Checker {
  public:
-  Checker(const Catalog& catalog, Diagnostics& diagnostics) : catalog_(catalog), diagnostics_(diagnostics) {}
+  /// `domains`: names that a selection of windows may have, groups too; empty or null: not checked.
+  Checker(const Catalog& catalog, Diagnostics& diagnostics, const std::vector<std::string>* domains = nullptr)
+      : catalog_(catalog), diagnostics_(diagnostics), domains_(domains) {}
 
   CheckedTable check(const Value& written, const std::vector<ParameterDeclaration>& declared, const TableContext& context);
 
@@ -59,25 +73,35 @@ class Checker {
     Value text;
   };
   void check_group(const Value* written, const Group& group, const TableContext& context, nlohmann::json& config, Value& text,
-                   std::vector<UsedComponent>& components);
+                   CheckedTable& used);
   std::optional<Leaf> check_value(const std::string& key, const Value& value, const ParameterDeclaration& declared,
-                                  const TableContext& context, std::vector<UsedComponent>& components);
+                                  const TableContext& context, CheckedTable& used);
   std::optional<Leaf> check_number(const std::string& key, const Value& value, const ParameterDeclaration& declared,
                                    const TableContext& context);
   std::optional<Leaf> check_list(const std::string& key, const Value& value, const ParameterDeclaration& declared,
                                  const TableContext& context);
+  std::optional<Leaf> check_layers(const std::string& key, const Value& value, const ParameterDeclaration& declared,
+                                   const TableContext& context);
+  std::optional<Leaf> check_input(const std::string& key, const Value& value, const ParameterDeclaration& declared,
+                                  const TableContext& context, CheckedTable& used);
+  std::optional<Leaf> check_shares(const std::string& key, const Value& value, const ParameterDeclaration& declared,
+                                   const TableContext& context);
+  std::optional<Leaf> check_sets(const std::string& key, const Value& value, const ParameterDeclaration& declared,
+                                 const TableContext& context);
   std::optional<Leaf> check_component(const std::string& key, const Value& value, const ParameterDeclaration& declared,
-                                      const TableContext& context, std::vector<UsedComponent>& components);
+                                      const TableContext& context, CheckedTable& used);
   const ComponentDeclaration* find_component(const std::string& key, const Value& use, const ParameterDeclaration& declared,
                                              const TableContext& context);
   std::optional<Leaf> wrong_type(const std::string& key, const Value& value, const std::string& wanted,
                                  const TableContext& context);
   void tell(const TableContext& context, const Place& place, const std::string& message, const std::string& suggestion = {},
             const std::string& reference = {}, const std::vector<std::string>& remarks = {});
+  void tell_missing(const TableContext& context, const std::string& key, const std::string& doc);
   std::string home_of(const std::string& key, const TableContext& context) const;
 
   const Catalog& catalog_;
   Diagnostics& diagnostics_;
+  const std::vector<std::string>* domains_;
   int depth_ = 0;
 };
 

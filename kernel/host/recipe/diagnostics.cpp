@@ -38,6 +38,7 @@ std::string Sources::text(const Place& place) const {
 }
 
 void Diagnostics::add(Diagnostic diagnostic) {
+  ++told_;
   if (spoilt_.count(diagnostic.place) != 0) return;
   if (diagnostic.topic.empty()) diagnostic.topic = diagnostic.message;
   const bool known = std::any_of(list_.begin(), list_.end(), [&](const Diagnostic& other) {

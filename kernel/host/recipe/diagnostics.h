@@ -67,6 +67,7 @@ class Diagnostics {
   std::size_t spoilt() const { return spoilt_.size(); }
   bool any() const { return !list_.empty(); }
   std::size_t size() const { return list_.size(); }
+  std::size_t told() const { return told_; }  ///< how often an error was told, those that were known already too
   const std::vector<Diagnostic>& list() const { return list_; }
   const Sources& sources() const { return *sources_; }
 
@@ -79,6 +80,7 @@ class Diagnostics {
   const Sources* sources_;
   std::vector<Diagnostic> list_;
   std::set<Place> spoilt_;
+  std::size_t told_ = 0;
 };
 
 /// "1st", "2nd", "3rd", "4th".

@@ -34,7 +34,12 @@ std::vector<ParameterDeclaration> corpus_parameters() {
   auto vocabulary = parameter("tokenizer.vocabulary", "integer", 4096);
   vocabulary.low = 256;
   vocabulary.high = 65535;
-  return {use, parameter("without", "texts", nlohmann::json::array()), tokenizer, vocabulary};
+  auto fraction = parameter("fraction", "number", nullptr);
+  fraction.unit = "share";
+  fraction.low = 0;
+  fraction.low_open = true;
+  fraction.high = 1;
+  return {use, fraction, parameter("without", "texts", nlohmann::json::array()), tokenizer, vocabulary};
 }
 
 std::vector<ParameterDeclaration> limits_parameters() {

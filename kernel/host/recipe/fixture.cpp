@@ -30,29 +30,45 @@ nlohmann::json describe_json() {
          {"name": "budget", "type": "budget", "doc": "how long"},
          {"name": "batch", "type": "integer", "default": 16, "low": 1, "unit": "windows", "doc": "windows a step"},
          {"name": "learning_rate", "type": "number", "default": 0.001, "low": 0, "low_open": true, "doc": "peak"},
+         {"name": "data", "type": "data", "default": null, "doc": "which text"},
+         {"name": "continues", "type": "bool", "default": false, "doc": "goes on where the stage read stopped"},
          {"name": "mixing", "type": "component", "kind": "mixing_scheduler", "default": "proportional", "doc": "weights of domains"},
          {"name": "sampler", "type": "component", "kind": "sampler", "default": "uniform", "doc": "draws windows"},
          {"name": "schedule.kind", "type": "choice", "choices": ["cosine", "constant", "linear"], "default": "cosine", "doc": "of the learning rate"},
          {"name": "schedule.warmup", "type": "number", "default": 0.02, "low": 0, "high": 1, "doc": "share of the steps"},
+         {"name": "schedule.decay", "type": "choice", "choices": ["cosine", "linear", "none"], "default": "cosine", "doc": "how the rate goes on"},
          {"name": "optimizer.weight_decay", "type": "number", "default": 0.1, "low": 0, "doc": "of AdamW"},
          {"name": "optimizer.betas", "type": "text", "default": "0.9 0.95", "doc": "of AdamW"},
          {"name": "dropout", "type": "number", "default": 0, "low": 0, "high": 1, "high_open": true, "doc": "share"}
        ],
-       "metrics": [{"name": "loss", "unit": "nat", "better": -1, "axes": []}], "results": []},
+       "metrics": [{"name": "loss", "unit": "nat", "better": -1, "axes": []}], "results": [{"name": "valid_loss", "unit": "nat"}]},
       {"name": "construct", "summary": "dense to experts", "measures": false, "leaves": "model",
-       "inputs": [{"name": "from", "accepts": "model", "required": true, "list": true}],
+       "inputs": [{"name": "from", "accepts": "model", "required": false, "list": true}],
        "needs": {"corpus": false, "task": false}, "seeds": ["init", "cluster"],
        "parameters": [
          {"name": "feed_forward.layers", "type": "layers", "default": "all", "doc": "which blocks"},
          {"name": "feed_forward.experts", "type": "component", "kind": "expert_constructor", "doc": "how experts are made"},
-         {"name": "feed_forward.router", "type": "component", "kind": "router", "doc": "who chooses"}
+         {"name": "feed_forward.router", "type": "component", "kind": "router", "doc": "who chooses"},
+         {"name": "feed_forward", "type": "table", "default": null, "doc": "feed-forward experts"},
+         {"name": "attention.layers", "type": "layers", "default": "all", "doc": "which blocks"},
+         {"name": "attention.experts", "type": "component", "kind": "expert_constructor", "doc": "how experts are made"},
+         {"name": "attention.router", "type": "component", "kind": "router", "doc": "who chooses"},
+         {"name": "attention", "type": "table", "default": null, "doc": "attention experts"},
+         {"name": "rest", "type": "choice", "choices": ["average", "first"], "default": "average", "doc": "of what has no experts"},
+         {"name": "calibrate.windows", "type": "integer", "default": 1024, "low": 1, "doc": "that clusterer and router see"},
+         {"name": "calibrate.dimensions", "type": "integer", "default": 64, "low": 1, "doc": "of what is clustered"}
        ],
-       "metrics": [], "results": []},
+       "metrics": [], "results": [{"name": "clusters", "unit": "experts"}, {"name": "sizes", "unit": "share"}]},
       {"name": "finetune", "summary": "trains on a task", "measures": false, "leaves": "model",
-       "inputs": [{"name": "from", "accepts": "model", "required": false, "list": false}],
-       "needs": {"corpus": false, "task": true}, "seeds": ["init", "data", "noise"],
+       "inputs": [{"name": "from", "accepts": "model", "required": false, "list": false},
+                  {"name": "teacher", "accepts": "model", "required": false, "list": false}],
+       "needs": {"corpus": false, "task": false}, "seeds": ["init", "data", "noise"],
        "parameters": [
-         {"name": "task", "type": "text", "doc": "name of a task"},
+         {"name": "task", "type": "text", "default": null, "doc": "name of a task"},
+         {"name": "data", "type": "data", "default": null, "doc": "which text, without a task"},
+         {"name": "distill.weight", "type": "number", "default": 0.5, "low": 0, "high": 1, "doc": "of the teacher"},
+         {"name": "distill.temperature", "type": "number", "default": 1, "low": 0, "low_open": true, "doc": "of both"},
+         {"name": "distill", "type": "table", "default": null, "doc": "learning from a teacher"},
          {"name": "budget", "type": "budget", "doc": "how long"},
          {"name": "batch", "type": "integer", "default": 32, "low": 1, "doc": "items a step"},
          {"name": "learning_rate", "type": "number", "default": 0.001, "low": 0, "low_open": true, "doc": "peak"},
@@ -68,9 +84,11 @@ nlohmann::json describe_json() {
        "needs": {"corpus": true, "task": false}, "seeds": [],
        "parameters": [
          {"name": "data.split", "type": "choice", "choices": ["test", "valid"], "default": "test", "doc": "which text"},
-         {"name": "data.tokens", "type": "integer", "default": null, "low": 1, "doc": "a fixed subset"},
-         {"name": "data.domains", "type": "texts", "default": null, "doc": "which domains"},
-         {"name": "on", "type": "texts", "default": null, "doc": "sets of the task"},
+         {"name": "data", "type": "data", "default": null, "doc": "which text"},
+         {"name": "on", "type": "sets", "default": null, "doc": "sets of the task, or label and data"},
+         {"name": "at", "type": "texts", "default": null, "doc": "points of the training of the stage read"},
+         {"name": "ignore_first", "type": "integer", "default": 0, "low": 0, "doc": "tokens of a window"},
+         {"name": "windows", "type": "integer", "default": null, "low": 1, "doc": "at most so many"},
          {"name": "items", "type": "integer", "default": null, "low": 1, "doc": "at most so many of each set"}
        ],
        "metrics": [
@@ -78,9 +96,119 @@ nlohmann::json describe_json() {
          {"name": "loss", "unit": "nat", "better": -1, "axes": ["domain"], "when": "data"},
          {"name": "accuracy", "unit": "share", "better": 1, "axes": ["set"], "when": "on"},
          {"name": "loss", "unit": "nat", "better": -1, "axes": ["set"], "when": "on"}
-       ], "results": []}
+       ], "results": []},
+      {"name": "cluster", "summary": "clusters text", "measures": false, "leaves": "clustering",
+       "inputs": [{"name": "from", "accepts": "model", "required": false, "list": false}],
+       "needs": {"corpus": true, "task": false}, "seeds": ["cluster"],
+       "parameters": [
+         {"name": "data", "type": "data", "default": null, "doc": "which text"},
+         {"name": "features.use", "type": "choice", "choices": ["tf-idf", "states"], "default": "tf-idf", "doc": "of a window"},
+         {"name": "features.dimensions", "type": "integer", "default": 100, "low": 1, "doc": "of what is clustered"},
+         {"name": "clusterer", "type": "component", "kind": "clusterer", "default": "k-means", "doc": "makes the clusters"}
+       ],
+       "metrics": [], "results": [{"name": "count", "unit": "clusters"}, {"name": "sizes", "unit": "share"}]},
+      {"name": "extract", "summary": "one expert as a dense model", "measures": false, "leaves": "model",
+       "inputs": [{"name": "from", "accepts": "model", "required": true, "list": false}],
+       "needs": {"corpus": true, "task": false}, "seeds": [],
+       "parameters": [
+         {"name": "expert", "type": "text", "default": "most-frequent", "doc": "which"},
+         {"name": "data", "type": "data", "default": null, "doc": "by which it is chosen"}
+       ],
+       "metrics": [], "results": [{"name": "expert", "unit": ""}]},
+      {"name": "probe", "summary": "asks a model", "measures": true, "leaves": "none",
+       "inputs": [{"name": "from", "accepts": "model", "required": true, "list": false}],
+       "needs": {"corpus": true, "task": false}, "seeds": ["data"],
+       "parameters": [
+         {"name": "probe", "type": "component", "kind": "probe", "doc": "what is asked"},
+         {"name": "data", "type": "data", "default": null, "doc": "on which text"},
+         {"name": "at", "type": "texts", "default": null, "doc": "points of the training of the stage read"}
+       ],
+       "metrics": [], "results": []}
     ]})json");
 }
+
+namespace {
+
+/// "router label clusters:input?clustering by:choice=auto/auto,domain !weights": a component, its parameters, its results. Behind
+/// the type of a parameter stands its default (`=`), `?` for an optional one, and then what a component, an input or a choice is
+/// of.
+nlohmann::json component_of(const std::string& line) {
+  const auto words = split(line, ' ');
+  nlohmann::json one = {{"kind", words[0]}, {"name", words[1]}, {"version", 1}, {"summary", ""}, {"source", ""}};
+  one["parameters"] = nlohmann::json::array();
+  one["outputs"] = nlohmann::json::array();
+  for (std::size_t i = 2; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word[0] == '!') {
+      one["outputs"].push_back({{"name", word.substr(1)}, {"unit", "share"}, {"result", true}});
+      continue;
+    }
+    if (word[0] == '+') {
+      one["outputs"].push_back({{"name", word.substr(1, word.find('/') - 1)}, {"unit", ""}});
+      if (word.find('/') != std::string::npos) one["outputs"].back()["axes"] = split(word.substr(word.find('/') + 1), ',');
+      continue;
+    }
+    const auto colon = word.find(':'), slash = word.find('/');
+    const auto end = std::min(slash, word.size()), mark = std::min(word.find_first_of("=?", colon), end);
+    nlohmann::json parameter = {{"name", word.substr(0, colon)}, {"type", word.substr(colon + 1, mark - colon - 1)}, {"doc", ""}};
+    if (mark != end) {
+      const std::string text = word.substr(mark + 1, end - mark - 1);
+      const auto value = nlohmann::json::parse(text, nullptr, false);
+      parameter["default"] = word[mark] == '?' ? nlohmann::json() : value.is_discarded() ? nlohmann::json(text) : value;
+    }
+    if (slash != std::string::npos) {
+      const std::string of = word.substr(slash + 1);
+      if (parameter["type"] == "component") parameter["kind"] = of;
+      if (parameter["type"] == "input") parameter["accepts"] = of;
+      if (parameter["type"] == "choice") parameter["choices"] = split(of, ',');
+    }
+    one["parameters"].push_back(std::move(parameter));
+  }
+  return one;
+}
+
+nlohmann::json components_of_studies() {
+  auto list = nlohmann::json::array();
+  for (const char* line :
+       {"router soft",
+        "router uniform",
+        "router linear init:choice=normal/normal,keys",
+        "router cosine dimensions:integer=256",
+        "router expert-choice capacity_factor:number=2",
+        "router key-similarity",
+        "router oracle-activation",
+        "router activation-mlp epochs:integer=30",
+        "router label clusters:input?/clustering by:choice=automatic/automatic,cluster,domain",
+        "router nearest-centre clusterer:component=dbscan/clusterer view:choice=window/window,prefix prefix:integer=32 "
+        "level:choice=sequence/sequence,token momentum:number=0.99",
+        "expert_constructor copy count:integer=0",
+        "expert_constructor merge seed_copies:integer=0 "
+        "weights:choice=own/own,average,first",
+        "expert_constructor attention keys_values:choice=own/own,shared weights:choice=own/own,average,first count:integer=0",
+        "expert_constructor projected count:integer bank:integer=8 code:integer=16",
+        "clusterer k-means count:integer=0 restarts:integer=4",
+        "clusterer dbscan radius:text=knee min_points:integer=0 at_least:integer=2 at_most:integer=16",
+        "sampler by-cluster clusters:input/clustering",
+        "sampler capped epochs:number=4",
+        "sampler cluster-importance clusters:input/clustering target:data epochs:number=0 keep:integer=0 +repeats",
+        "mixing_scheduler uniform",
+        "mixing_scheduler temperature temperature:number=3.3",
+        "mixing_scheduler unimax epochs:number=4",
+        "mixing_scheduler replay of:text share:number=0.1",
+        "mixing_scheduler block-shift weights:shares? domain:text shift:number length:budget?",
+        "mixing_scheduler lie-bracket weights:shares? target:text= every:integer=100 +score/domain",
+        "mixing_scheduler doremi reference:input/model step:number=1 smoothing:number=0.001 !weights !last_weights "
+        "+weight_change",
+        "probe gradient-consistency of:texts? share:number=0.1 windows:integer=64 !peak +value/part",
+        "probe gradient-consistency-by-rarity bins:integer=8 windows:integer=64 +value/bin +frequency/bin",
+        "probe lie-bracket bracket:choice=plain/plain,preconditioned batches:integer=16 domain:text shift:number=0.2 "
+        "length:budget? +change/domain +p/domain +integral/domain"}) {
+    list.push_back(component_of(line));
+  }
+  return list;
+}
+
+}  // namespace
 
 std::vector<nlohmann::json> probed_json() {
   const auto file = [](const std::string& path, const std::string& build_id, const std::string& components) {
@@ -96,13 +224,18 @@ std::vector<nlohmann::json> probed_json() {
         {"kind": "router", "name": "top-k", "version": 1, "summary": "", "source": "", "parameters": [
           {"name": "k", "type": "integer", "default": 2, "low": 1, "doc": "experts a token"},
           {"name": "capacity_factor", "type": "number", "default": 1.25, "low": 1, "doc": "room"},
-          {"name": "losses.balance", "type": "number", "default": 0.01, "low": 0, "doc": "weight"}], "outputs": []},
+          {"name": "active", "type": "number", "default": null, "low": 0, "high": 1, "doc": "share of the experts"},
+          {"name": "score", "type": "component", "kind": "router", "default": "linear", "doc": "gives every expert a number"},
+          {"name": "gate", "type": "choice", "choices": ["softmax", "renormalised", "straight-through", "one"], "default": "softmax", "doc": "weights"},
+          {"name": "losses.balance", "type": "number", "default": 0.01, "low": 0, "doc": "weight"},
+          {"name": "losses.z", "type": "number", "default": 0, "low": 0, "doc": "weight"}], "outputs": [{"name": "balance", "unit": "", "loss": true}]},
         {"kind": "router", "name": "avg-k", "version": 1, "summary": "", "source": "", "parameters": [
           {"name": "k", "type": "integer", "default": 8, "low": 1, "doc": "experts a token"},
-          {"name": "rule", "type": "choice", "choices": ["top", "bottom", "random"], "default": "top", "doc": "which"}], "outputs": []}])"),
+          {"name": "rule", "type": "choice", "choices": ["top", "bottom", "not-top", "random"], "default": "top", "doc": "which"}], "outputs": []}])"),
       file("/p/split.moiety.so", "build-split", R"([
         {"kind": "expert_constructor", "name": "split", "version": 1, "summary": "", "source": "", "parameters": [
-          {"name": "count", "type": "integer", "low": 2, "doc": "experts"},
+          {"name": "count", "type": "integer", "default": null, "low": 2, "doc": "experts"},
+          {"name": "size", "type": "integer", "default": null, "low": 1, "doc": "neurons of an expert"},
           {"name": "clusterer", "type": "component", "kind": "clusterer", "default": "balanced-kmeans", "doc": "of the keys"}], "outputs": []}])"),
       file("/p/clusterers.moiety.so", "build-clusterers", R"([
         {"kind": "clusterer", "name": "balanced-kmeans", "version": 1, "summary": "", "source": "", "parameters": [
@@ -112,7 +245,8 @@ std::vector<nlohmann::json> probed_json() {
         {"kind": "sampler", "name": "uniform", "version": 1, "summary": "", "source": "", "parameters": [], "outputs": []},
         {"kind": "mixing_scheduler", "name": "proportional", "version": 1, "summary": "", "source": "", "parameters": [], "outputs": []},
         {"kind": "mixing_scheduler", "name": "constant", "version": 1, "summary": "", "source": "", "parameters": [
-          {"name": "weights", "type": "text", "default": null, "doc": "of domains"}], "outputs": []}])"),
+          {"name": "weights", "type": "shares", "default": null, "doc": "of domains"}], "outputs": []}])"),
+      file("/p/studies.moiety.so", "build-studies", components_of_studies().dump()),
       nlohmann::json{{"path", "/p/broken.moiety.so"}, {"error", "built for LibTorch 2.6.0, this is 1.13.1"}},
   };
 }

@@ -42,6 +42,7 @@ class Golden : public testing::InFolder {
 TEST_P(Golden, the_message_is_the_expected_text) {
   LoadOptions options;
   options.overrides = read_overrides(GetParam() + ".args");
+  options.domains = {{"debian-8", {"fiction", "law", "music", "office"}}};
   const auto recipe = load_recipe(GetParam() + ".toml", testing::fixture_catalog(), options);
   ASSERT_FALSE(recipe.has_value()) << "a recipe of this folder has a mistake";
   EXPECT_EQ(recipe.error().kind, ErrorKind::usage);

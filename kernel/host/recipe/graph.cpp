@@ -43,7 +43,9 @@ class Graph {
       result_.broken = true;
     } else {
       stage->labels = labels;
-      for (auto& [input, read] : stage->inputs) read = follow(*stage, input, read);
+      result_.broken = result_.broken || stage->lacks_component;
+      for (auto& [input, read] : stage->inputs) read = follow(*stage, input, input_place(*stage, input), read);
+      for (auto& read : stage->results) follow_result(*stage, read);
       for (const auto& input : stage->verb->inputs) {
         const bool read =
             std::any_of(stage->inputs.begin(), stage->inputs.end(), [&](const auto& one) { return one.first == input.name; });
@@ -58,23 +60,46 @@ class Graph {
 
  private:
   /// The instances that the reads of one input mean for this stage, each visited.
-  std::vector<StageRead> follow(const RecipeStage& stage, const std::string& input, const std::vector<StageRead>& read) {
+  std::vector<StageRead> follow(const RecipeStage& stage, const std::string& input, const Place& place,
+                                const std::vector<StageRead>& read) {
     std::vector<StageRead> result;
     for (const auto& next : read) {
       if (std::find(path_.begin(), path_.end(), next.stage) != path_.end()) {
-        circle(next.stage, stage, input);
+        circle(next.stage, place);
         continue;
       }
-      for (const auto& labels : instances(stage, input, next)) {
+      for (const auto& labels : instances(stage, input, place, next)) {
         visit(next.stage, labels);
-        result.push_back({next.stage, labels});
+        result.push_back({next.stage, labels, next.snapshot});
       }
     }
     return result;
   }
 
+  /// The stage whose result a text mentions, at the labels of its reader.
+  void follow_result(const RecipeStage& stage, ResultRead& read) {
+    const std::string name = "${" + read.stage + "." + read.result + "}";
+    const auto followed = follow(stage, name, read.place, {{read.stage, {}}});
+    if (followed.empty()) return;
+    read.labels = followed.front().labels;
+    const auto* source = find(read.stage, read.labels);
+    if (source == nullptr || source->flawed) return;
+    const auto known = source->result_names();
+    if (std::find(known.begin(), known.end(), read.result) != known.end()) return;
+    scope_.diagnostics.error(
+        read.place, fmt::format("`{}`: stage.{} ({}) has no result `{}`", name, read.stage, source->verb->name, read.result),
+        did_you_mean(read.result, known), known.empty() ? "it has none" : "results: " + join(known, ", "));
+  }
+
+  const RecipeStage* find(const std::string& name, const AxisLabels& labels) const {
+    const auto found = std::find_if(result_.stages.begin(), result_.stages.end(),
+                                    [&](const RecipeStage& one) { return one.name == name && one.labels == labels; });
+    return found == result_.stages.end() ? nullptr : &*found;
+  }
+
   /// The labels at which one stage is read: those of its reader, unless the text selects others.
-  std::vector<AxisLabels> instances(const RecipeStage& stage, const std::string& input, const StageRead& read) {
+  std::vector<AxisLabels> instances(const RecipeStage& stage, const std::string& input, const Place& place,
+                                    const StageRead& read) {
     std::vector<AxisLabels> result = {{}};
     for (const auto& name : variation_.of(read.stage)) {
       const auto selected = read.labels.find(name);
@@ -99,16 +124,15 @@ class Graph {
     result.erase(
         std::remove_if(result.begin(), result.end(), [&](const AxisLabels& labels) { return scope_.axes.skipped(arm_, labels); }),
         result.end());
-    if (check_selection(stage, input, read) && result.empty()) {
+    if (check_selection(stage, input, place, read) && result.empty()) {
       result_.broken = true;
-      scope_.diagnostics.error(input_place(stage, input),
-                               fmt::format("`{}` in stage.{}: `skip` leaves nothing of stage.{} to read in arm `{}`", input,
-                                           stage.name, read.stage, arm_));
+      scope_.diagnostics.error(place, fmt::format("`{}` in stage.{}: `skip` leaves nothing of stage.{} to read in arm `{}`",
+                                                  input, stage.name, read.stage, arm_));
     }
     return result;
   }
 
-  bool check_selection(const RecipeStage& stage, const std::string& input, const StageRead& read) {
+  bool check_selection(const RecipeStage& stage, const std::string& input, const Place& place, const StageRead& read) {
     const auto& varies = variation_.of(read.stage);
     bool good = true;
     for (const auto& [name, label] : read.labels) {
@@ -116,13 +140,12 @@ class Graph {
         good = false;
         const std::vector<std::string> known(varies.begin(), varies.end());
         scope_.diagnostics.error(
-            input_place(stage, input),
-            fmt::format("`{}` in stage.{}: stage.{} does not vary along `{}`", input, stage.name, read.stage, name),
+            place, fmt::format("`{}` in stage.{}: stage.{} does not vary along `{}`", input, stage.name, read.stage, name),
             did_you_mean(name, known), known.empty() ? "it has no axes" : "axes: " + join(known, ", "));
       } else if (label != all_labels && scope_.axes.find(name)->element(label) == nullptr) {
         good = false;
         const auto known = scope_.axes.find(name)->labels();
-        scope_.diagnostics.error(input_place(stage, input),
+        scope_.diagnostics.error(place,
                                  fmt::format("`{}` in stage.{}: axis `{}` has no label `{}`", input, stage.name, name, label),
                                  did_you_mean(label, known), known.size() <= 8 ? "labels: " + join(known, ", ") : "");
       }
@@ -132,17 +155,17 @@ class Graph {
   }
 
   static Place input_place(const RecipeStage& stage, const std::string& input) {
-    const Value* value = stage.text.find(input);
+    const Value* value = stage.text.find_path(split(input, '.'));
     return value != nullptr ? value->place : stage.place;
   }
 
-  void circle(const std::string& name, const RecipeStage& stage, const std::string& input) {
+  void circle(const std::string& name, const Place& place) {
     result_.broken = true;
     std::vector<std::string> way(std::find(path_.begin(), path_.end(), name), path_.end());
     // The same circle is met from each of its stages in other arms: one message, told from its smallest name on.
     std::rotate(way.begin(), std::min_element(way.begin(), way.end()), way.end());
     way.push_back(way.front());
-    scope_.diagnostics.error(input_place(stage, input), "stages read each other in a circle: " + join(way, " reads "));
+    scope_.diagnostics.error(place, "stages read each other in a circle: " + join(way, " reads "));
   }
 
   /// A stage that measures a task and does not name it measures the task of the model it reads.
@@ -151,16 +174,15 @@ class Graph {
     if (!stage.task.empty()) return;
     const bool measures_task = stage.verb->uses_task(stage.config);
     bool excused = stage.verb->needs_task;  // its own `task` is missing or wrong: told already
-    for (const auto& [input, read] : stage.inputs) {
-      for (const auto& one : read) {
-        const auto source = std::find_if(result_.stages.begin(), result_.stages.end(), [&](const RecipeStage& other) {
-          return other.name == one.stage && other.labels == one.labels;
-        });
-        if (source == result_.stages.end()) continue;
-        if (stage.model_task.empty()) stage.model_task = source->model_task;
-        excused = excused || source->verb->uses_task(source->config);
-      }
+    const auto* from = stage.input("from");
+    for (const auto& one : from != nullptr ? *from : std::vector<StageRead>{}) {
+      const auto* source = find(one.stage, one.labels);
+      if (source == nullptr) continue;
+      if (stage.model_task.empty()) stage.model_task = source->model_task;
+      excused = excused || source->flawed || source->verb->uses_task(source->config);
     }
+    // Sets of windows may be of a task or of text: as the model that is measured.
+    if (stage.config.contains("on") && stage.config.at("on").is_object()) stage.task = stage.model_task;
     if (!measures_task) return;
     stage.task = stage.model_task;
     if (stage.task.empty() && !excused && !result_.broken) {

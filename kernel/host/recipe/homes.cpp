@@ -11,7 +11,7 @@ namespace moiety::host {
 const std::map<std::string, std::vector<std::string>>& fixed_tables() {
   static const auto* tables = new std::map<std::string, std::vector<std::string>>{
       {"recipe", {"about", "baseline", "confidence", "extends", "name", "seeds", "unset"}},
-      {"corpus", {"tokenizer", "use", "without"}},
+      {"corpus", {"fraction", "groups", "tokenizer", "use", "without"}},
       {"corpus.tokenizer", {"use", "vocabulary"}},
       {"limits", {"call", "memory"}},
       {"plugins", {"path"}},
@@ -29,7 +29,7 @@ namespace {
 
 /// Tables below a stage in which declared parameters have this key: "" for the stage itself, "schedule", "feed_forward.router".
 void tables_with(const Catalog& catalog, const std::vector<ParameterDeclaration>& declared, const std::string& key,
-                 const std::string& prefix, int depth, std::vector<std::string>& found) {
+                 const std::string& prefix, std::vector<std::string> kinds, std::vector<std::string>& found) {
   const auto add = [&](const std::string& table) {
     if (std::find(found.begin(), found.end(), table) == found.end()) found.push_back(table);
   };
@@ -40,10 +40,14 @@ void tables_with(const Catalog& catalog, const std::vector<ParameterDeclaration>
       if (part == key) add(table);
       table += (table.empty() ? "" : ".") + part;
     }
-    if (parameter.type != "component" || depth >= 3) continue;
+    // A router that is a part of a router has no further one.
+    const auto same = std::count(kinds.begin(), kinds.end(), parameter.kind);
+    if (parameter.type != "component" || kinds.size() >= 3 || same > 1) continue;
+    kinds.push_back(parameter.kind);
     for (const auto& component : catalog.components) {
-      if (component.kind == parameter.kind) tables_with(catalog, component.parameters, key, table, depth + 1, found);
+      if (component.kind == parameter.kind) tables_with(catalog, component.parameters, key, table, kinds, found);
     }
+    kinds.pop_back();
   }
 }
 
@@ -54,6 +58,7 @@ std::string bracketed(const std::string& stage, const std::string& table) {
 }  // namespace
 
 std::string find_home(const Catalog& catalog, const std::string& key, const std::string& path, const std::string& label) {
+  if (key == "use") return {};  // it stands in many tables and tells nothing
   const auto parts = split(path, '.');
   const bool in_stage = parts.size() >= 2 && parts[0] == "stage";
   const auto is_key = [&](const std::vector<std::string>& keys) {
@@ -67,29 +72,31 @@ std::string find_home(const Catalog& catalog, const std::string& key, const std:
     for (const auto& verb : catalog.verbs) {
       if (label != verb.name && label.find('/') == std::string::npos) continue;
       std::vector<std::string> tables;
-      tables_with(catalog, verb.parameters, key, "", 0, tables);
+      tables_with(catalog, verb.parameters, key, "", {}, tables);
       for (const auto& input : verb.inputs) {
         if (input.name == key) tables.emplace_back("");
       }
       const auto fits = [&](const std::string& table) {
         return table != here && (label == verb.name || here.rfind(table, 0) == 0 || table.rfind(here, 0) == 0);
       };
+      const auto steps = [](const std::string& table) { return std::count(table.begin(), table.end(), '.'); };
+      std::stable_sort(tables.begin(), tables.end(), [&](const auto& a, const auto& b) { return steps(a) < steps(b); });
       const auto found = std::find_if(tables.begin(), tables.end(), fits);
       if (found != tables.end()) return bracketed(parts[1], *found);
     }
     if (!here.empty() && is_key(stage_keys())) return bracketed(parts[1], "");
   }
   for (const auto& [table, keys] : fixed_tables()) {
-    // `use` and the like stand in many tables, and many people look for a `path`: they tell nothing.
-    if (table != path && key != "use" && key != "at" && key != "path" && is_key(keys)) return "[" + table + "]";
+    // `at` stands in several tables, and many people look for a `path`: they tell nothing.
+    if (table != path && key != "at" && key != "path" && is_key(keys)) return "[" + table + "]";
   }
   std::vector<std::string> tables;
-  tables_with(catalog, catalog.model, key, "", 3, tables);
+  tables_with(catalog, catalog.model, key, "", {"", "", ""}, tables);
   if (!tables.empty() && path != "model") return tables[0].empty() ? "[model]" : "[model." + tables[0] + "]";
   if (in_stage) {
     for (const auto& verb : catalog.verbs) {
       tables.clear();
-      tables_with(catalog, verb.parameters, key, "", 0, tables);
+      tables_with(catalog, verb.parameters, key, "", {}, tables);
       for (const auto& input : verb.inputs) {
         if (input.name == key) tables.emplace_back("");
       }
@@ -105,7 +112,7 @@ std::string find_home(const Catalog& catalog, const std::string& key, const std:
     for (const auto& input : verb.inputs) {
       if (input.name == key) tables.emplace_back("");
     }
-    tables_with(catalog, verb.parameters, key, "", 0, tables);
+    tables_with(catalog, verb.parameters, key, "", {}, tables);
   }
   return tables.empty() ? "" : bracketed("<name>", tables[0]);
 }

@@ -50,8 +50,55 @@ std::optional<std::int64_t> parse_size(std::string_view text) {
   return static_cast<std::int64_t>(negative ? -*value : *value);
 }
 
+std::optional<double> parse_percent(std::string_view text) {
+  text = trimmed(text);
+  if (text.empty() || text.back() != '%') return std::nullopt;
+  const std::string digits(trimmed(text.substr(0, text.size() - 1)));
+  // Through the decimal text: 0.7 / 100 is not 0.007 in binary.
+  std::string_view scaled = digits;
+  if (!take_number(scaled) || !scaled.empty() || digits.find_first_of("eE") != std::string::npos) return std::nullopt;
+  const std::string decimal = digits + "e-2";
+  scaled = decimal;
+  return take_number(scaled);
+}
+
+std::optional<std::string> parse_point(std::string_view text, std::string& problem) {
+  text = trimmed(text);
+  if (const auto share = parse_percent(text)) {
+    if (*share <= 1) return number(std::round(*share * 1e14) / 1e12) + "%";
+  } else if (std::string ignored; const auto budget = parse_budget(text, ignored)) {
+    if (budget->unit == "tokens") {
+      auto amount = static_cast<std::int64_t>(budget->amount);
+      const char* factor = "";
+      for (const char* next : {"k", "M", "G"}) {
+        if (amount % 1000 != 0) break;
+        amount /= 1000;
+        factor = next;
+      }
+      return std::to_string(amount) + factor + " tokens";
+    }
+  }
+  problem = fmt::format("\"{}\" is no point of a training: write it as \"10%\" or \"400k tokens\"", text);
+  return std::nullopt;
+}
+
+std::string point_folder(const std::string& point) {
+  std::string folder;
+  for (const char c : point) {
+    if (c == '%')
+      folder += "pct";
+    else
+      folder += c == ' ' ? '-' : c;
+  }
+  return folder;
+}
+
 nlohmann::json Budget::to_json() const {
   nlohmann::json json = {{"unit", unit}};
+  if (!of.empty()) {
+    json["of"] = of;
+    return json;
+  }
   if (is_whole(amount)) {
     json["amount"] = static_cast<std::int64_t>(amount);
   } else {
@@ -61,22 +108,34 @@ nlohmann::json Budget::to_json() const {
 }
 
 std::string Budget::text() const {
+  if (unit == "rest") return unit;
+  if (!of.empty()) return unit + " of " + of;
   return (is_whole(amount) ? std::to_string(static_cast<std::int64_t>(amount)) : number(amount)) + " " + unit;
 }
 
 std::optional<Budget> parse_budget(std::string_view text, std::string& problem) {
   static constexpr std::array<const char*, 4> units = {"tokens", "steps", "epochs", "examples"};
   text = trimmed(text);
+  if (text == "rest") return Budget{1, "rest", ""};
+  if (const auto of = text.find(" of "); of != std::string_view::npos) {
+    const std::string unit(trimmed(text.substr(0, of))), arm(trimmed(text.substr(of + 4)));
+    if ((unit == "flops" || unit == "tokens") && !arm.empty()) return Budget{1, unit, arm};
+    if (unit == "seconds") {
+      problem = fmt::format(
+          "the budget \"{}\" is not known in this version: measured seconds differ from run to run, so nothing "
+          "trained by them could be found again; write \"flops of {}\"",
+          text, arm);
+      return std::nullopt;
+    }
+  }
   std::string_view rest = text;
   const auto amount = take_size(rest);
   rest = trimmed(rest);
   if (!amount) {
-    problem =
-        text == "rest" || text.find(" of ") != std::string_view::npos
-            ? fmt::format("the budget \"{}\" is not known in this version: write a number of tokens, steps, epochs or examples",
-                          text)
-            : fmt::format("\"{}\" is not a budget: write it as \"1.2M tokens\", \"586 steps\", \"2 epochs\" or \"15k examples\"",
-                          text);
+    problem = fmt::format(
+        "\"{}\" is not a budget: write it as \"1.2M tokens\", \"586 steps\", \"2 epochs\", \"15k examples\", \"rest\" or \"flops "
+        "of ARM\"",
+        text);
     return std::nullopt;
   }
   for (const char* unit : units) {
@@ -90,7 +149,7 @@ std::optional<Budget> parse_budget(std::string_view text, std::string& problem) 
       problem = fmt::format("the budget \"{}\" is not a whole number of {}", text, plural);
       return std::nullopt;
     }
-    return Budget{*amount, plural};
+    return Budget{*amount, plural, ""};
   }
   problem = rest.empty()
                 ? fmt::format("the budget \"{}\" has no unit: tokens, steps, epochs or examples", text)

@@ -28,11 +28,36 @@ TEST(Quantities, budgets) {
   EXPECT_EQ(text("0.5 epochs"), "0.5 epochs");
   EXPECT_EQ(text("15k examples"), "15000 examples");
   EXPECT_EQ(parse_budget("15k examples", problem)->to_json(), (nlohmann::json{{"amount", 15000}, {"unit", "examples"}}));
-  for (const char* wrong :
-       {"", "tokens", "15k", "1.5 steps", "-1 steps", "0 tokens", "3 weeks", "rest", "flops of dense", "1e15 flops"}) {
+  EXPECT_EQ(text("flops of  dense"), "flops of dense");
+  EXPECT_EQ(parse_budget("tokens of dense", problem)->to_json(), (nlohmann::json{{"unit", "tokens"}, {"of", "dense"}}));
+  EXPECT_EQ(text("rest"), "rest");
+  EXPECT_EQ(parse_budget("rest", problem)->to_json(), (nlohmann::json{{"amount", 1}, {"unit", "rest"}}));
+  for (const char* wrong : {"", "tokens", "15k", "1.5 steps", "-1 steps", "0 tokens", "3 weeks", "seconds of dense",
+                            "steps of dense", "flops of ", "1e15 flops"}) {
     EXPECT_EQ(text(wrong), "refused") << wrong;
     EXPECT_FALSE(problem.empty());
   }
+}
+
+TEST(Quantities, percents_and_points_of_a_training) {
+  EXPECT_EQ(parse_percent("2%"), 0.02);
+  EXPECT_EQ(parse_percent(" 0.7 % "), 0.007) << "as written in decimal, not 0.7 / 100";
+  EXPECT_EQ(parse_percent("120%"), 1.2);
+  for (const char* wrong : {"", "%", "2", "-2%", "1e1%", "2%%"}) EXPECT_FALSE(parse_percent(wrong)) << wrong;
+  std::string problem;
+  EXPECT_EQ(parse_point("10%", problem), "10%");
+  EXPECT_EQ(parse_point("10.0 %", problem), "10%");
+  EXPECT_EQ(parse_point("0.5%", problem), "0.5%");
+  EXPECT_EQ(parse_point("400000 tokens", problem), "400k tokens");
+  EXPECT_EQ(parse_point("1.5M tokens", problem), "1500k tokens");
+  EXPECT_EQ(parse_point("7 tokens", problem), "7 tokens");
+  for (const char* wrong : {"", "10", "101%", "5 steps", "tokens", "rest"}) {
+    problem.clear();
+    EXPECT_FALSE(parse_point(wrong, problem)) << wrong;
+    EXPECT_FALSE(problem.empty());
+  }
+  EXPECT_EQ(point_folder("0.5%"), "0.5pct");
+  EXPECT_EQ(point_folder("400k tokens"), "400k-tokens");
 }
 
 TEST(Quantities, layers_times_and_memory) {

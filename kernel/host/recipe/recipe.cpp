@@ -11,6 +11,7 @@
 #include "kernel/host/claims/check.h"
 #include "kernel/host/recipe/arms.h"
 #include "kernel/host/recipe/fixed_parameters.h"
+#include "kernel/host/recipe/groups.h"
 #include "kernel/host/recipe/homes.h"
 #include "kernel/host/recipe/parse.h"
 #include "kernel/host/recipe/plugin_paths.h"
@@ -32,6 +33,35 @@ const std::vector<std::string>& seed_purposes() {
   return *purposes;
 }
 
+const std::vector<StageRead>* RecipeStage::input(const std::string& input_name) const {
+  const auto found = std::find_if(inputs.begin(), inputs.end(), [&](const auto& one) { return one.first == input_name; });
+  return found == inputs.end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> RecipeStage::result_names() const {
+  std::set<std::string> names;
+  for (const auto& one : verb->results) names.insert(one.name);
+  for (const auto& used : components) {
+    for (const auto& one : used.component->outputs) {
+      if (one.is_result) names.insert(one.name);
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
+const std::string* RecipeStage::budget_of() const {
+  const auto budget = config.find("budget");
+  if (budget == config.end() || !budget->is_object()) return nullptr;
+  const auto of = budget->find("of");
+  return of == budget->end() ? nullptr : of->get_ptr<const std::string*>();
+}
+
+bool RecipeStage::reads_corpus() const {
+  return verb->needs_corpus || std::any_of(verb->parameters.begin(), verb->parameters.end(), [&](const auto& one) {
+           return (one.type == "data" || one.type == "sets") && config.contains(one.name) && config.at(one.name).is_object();
+         });
+}
+
 const RecipeStage* RecipeArm::stage(const std::string& stage_name) const {
   const auto found = std::find_if(stages.begin(), stages.end(), [&](const RecipeStage& one) { return one.name == stage_name; });
   return found == stages.end() ? nullptr : &*found;
@@ -50,8 +80,11 @@ const RecipeArm* Recipe::arm(const std::string& arm_name) const {
   return found == arms.end() ? nullptr : &*found;
 }
 
-std::map<std::string, int> known_data(const std::string& folder) {
-  std::map<std::string, int> known;
+namespace {
+
+/// The tables in the files of a folder, with the names that they, or their files, have.
+std::vector<std::pair<std::string, Value>> tables_in(const std::string& folder) {
+  std::vector<std::pair<std::string, Value>> tables;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
     if (entry.path().extension() != ".toml") continue;
@@ -59,14 +92,36 @@ std::map<std::string, int> known_data(const std::string& folder) {
     if (!text) continue;
     Sources sources;
     Diagnostics diagnostics(sources);
-    const auto table = parse_toml(*text, most_extends, diagnostics);
+    auto table = parse_toml(*text, most_extends, diagnostics);
     if (!table) continue;
     const Value* name = table->find("name");
-    const Value* version = table->find("version");
-    const std::string key = name != nullptr && name->is_text() ? name->text : entry.path().stem().string();
+    std::string key = name != nullptr && name->is_text() ? name->text : entry.path().stem().string();
+    tables.emplace_back(std::move(key), std::move(*table));
+  }
+  return tables;
+}
+
+}  // namespace
+
+std::map<std::string, int> known_data(const std::string& folder) {
+  std::map<std::string, int> known;
+  for (const auto& [name, table] : tables_in(folder)) {
+    const Value* version = table.find("version");
     const int number = version != nullptr && version->is(Value::Type::integer) ? static_cast<int>(version->integer) : 1;
-    auto& newest = known[key];
+    auto& newest = known[name];
     newest = std::max(newest, number);
+  }
+  return known;
+}
+
+std::map<std::string, std::vector<std::string>> known_domains(const std::string& folder) {
+  std::map<std::string, std::vector<std::string>> known;
+  for (const auto& [name, table] : tables_in(folder)) {
+    const Value* domains = table.find("domain");
+    for (const auto& domain : domains != nullptr ? domains->items : std::vector<Value>{}) {
+      const Value* of = domain.find("name");
+      if (of != nullptr && of->is_text()) known[name].push_back(of->text);
+    }
   }
   return known;
 }
@@ -97,6 +152,7 @@ class RecipeReader {
     read_plugin_paths();
     read_arms_and_stages(defaults);
     check_baseline();
+    check_budgets();
     check_corpus();
     recipe_.claims = read_claims(root_, defaults.claim_places(), recipe_, !broken_ && diagnostics_.spoilt() == 0, diagnostics_);
     if (diagnostics_.any()) return diagnostics_.as_error();
@@ -191,25 +247,44 @@ class RecipeReader {
 
   void read_corpus() {
     if (root_.find("corpus") == nullptr) return;
-    static const std::map<std::string, const char*> later = {
-        {"path", "own text as a corpus is not known in this version"},
-        {"fraction", "a part of a corpus is not known in this version: limit the budget instead"},
-        {"groups", "groups of domains are not known in this version"}};
     Value* table = root_.find("corpus");
+    const Value* written_groups = table->find("groups");
+    const Value groups = written_groups != nullptr ? *written_groups : Value::table();
     if (table->is_table()) {
-      for (const auto& [key, text] : later) {
-        const auto found = table->members.find(key);
-        if (found == table->members.end()) continue;
-        diagnostics_.error(found->second.key, fmt::format("unknown key `{}` in corpus: {}", key, text));
+      const auto found = table->members.find("path");
+      if (found != table->members.end()) {
+        diagnostics_.error(found->second.key, "unknown key `path` in corpus: own text as a corpus is not known in this version");
         table->members.erase(found);
       }
+      table->members.erase("groups");
     }
     auto checked = check_table("corpus", corpus_parameters());
     if (!checked.config.contains("use")) return;
     Value& use = *resolved_.find("corpus")->find("use");
     use.text = with_version("corpus", use.text, use.place, options_.corpora, diagnostics_);
     checked.config["use"] = use.text;
+    read_domains(use.text.substr(0, use.text.find('@')), *table, groups);
+    recipe_.fraction = checked.config.value("fraction", 1.0);
+    checked.config.erase("fraction");
     recipe_.corpus = checked.config;
+  }
+
+  /// The corpus' domains, where they are known, and the groups made of them.
+  void read_domains(const std::string& corpus, const Value& table, const Value& groups) {
+    const auto found = options_.domains.find(corpus);
+    std::vector<std::string> domains = found != options_.domains.end() ? found->second : std::vector<std::string>{};
+    if (const Value* without = table.find("without")) {
+      const std::vector<Value> single = {*without};
+      for (const Value& item : without->is(Value::Type::array) ? without->items : single) {
+        check_domain(item, "corpus.without", domains, diagnostics_);
+        domains.erase(std::remove(domains.begin(), domains.end(), item.text), domains.end());
+      }
+    }
+    if (!groups.is_table() || !groups.members.empty()) recipe_.groups = read_groups(groups, domains, diagnostics_);
+    if (groups.is_table() && !groups.members.empty()) resolved_.find("corpus")->set("groups", groups);
+    if (domains.empty()) return;
+    recipe_.domains = std::move(domains);
+    for (const auto& [name, group] : recipe_.groups.items()) recipe_.domains.push_back(name);
   }
 
   void read_limits() {
@@ -255,7 +330,7 @@ class RecipeReader {
       note_stages(root);
       check_stage_names(*root.find("stage"));
       expand_stage_references(root, diagnostics_);
-      const StageScope scope{catalog_, options_, diagnostics_, root, recipe_.axes, arm_names_, true};
+      const StageScope scope{catalog_, options_, diagnostics_, root, recipe_.axes, arm_names_, true, &recipe_.domains};
       auto stages = resolve_stages(arm.name, arm.place, scope);
       broken_ = broken_ || stages.broken;
       reached.insert(stages.reached.begin(), stages.reached.end());
@@ -264,7 +339,10 @@ class RecipeReader {
       }
       resolved_arms.set(arm.name, resolved_arm(arm, stages, scope), arm.place);
       Value patch = arm.patch;
-      recipe_.arms.push_back({arm.name, patch.to_json(), std::move(stages.stages), arm.place});
+      recipe_.arms.push_back({arm.name, patch.to_json(), std::move(stages.stages), arm.place, nullptr});
+      const auto& kept = recipe_.arms.back().stages;
+      if (std::any_of(kept.begin(), kept.end(), [](const RecipeStage& one) { return !one.results.empty(); }))
+        recipe_.arms.back().root = std::make_shared<const Value>(std::move(root));
     }
     if (arms_in_order && root_.find("arm") != nullptr) resolved_.set("arm", std::move(resolved_arms));
     resolve_base(reached);
@@ -315,7 +393,7 @@ class RecipeReader {
     Sources quiet_sources = sources_;
     Diagnostics quiet(quiet_sources);
     expand_stage_references(root, quiet);
-    const StageScope scope{catalog_, options_, quiet, root, recipe_.axes, arm_names_, false};
+    const StageScope scope{catalog_, options_, quiet, root, recipe_.axes, arm_names_, false, &recipe_.domains};
     Value stages = Value::table();
     for (const auto& [name, member] : root.find("stage")->members) {
       const std::size_t before = quiet.size();
@@ -342,12 +420,42 @@ class RecipeReader {
                        did_you_mean(recipe_.baseline, arm_names_));
   }
 
+  /// Arms may take their budgets from arms that take theirs from others, but not in a circle.
+  void check_budgets() {
+    std::map<std::string, std::map<std::string, Place>> takes;
+    for (const auto& arm : recipe_.arms) {
+      for (const auto& stage : arm.stages) {
+        const auto* from = stage.budget_of();
+        if (from != nullptr) takes[arm.name].insert({*from, stage.text.find("budget")->place});
+      }
+    }
+    for (const auto& arm : recipe_.arms) {
+      std::vector<std::string> way = {arm.name};
+      if (!circle_of(arm.name, takes, way)) continue;
+      diagnostics_.error(takes[arm.name].at(way[1]),
+                         "arms take their budgets from each other in a circle: " + join(way, " from "));
+      return;
+    }
+  }
+
+  static bool circle_of(const std::string& first, const std::map<std::string, std::map<std::string, Place>>& takes,
+                        std::vector<std::string>& way) {
+    const auto found = takes.find(way.back());
+    if (found == takes.end() || way.size() > takes.size()) return false;
+    for (const auto& [next, place] : found->second) {
+      way.push_back(next);
+      if (next == first || circle_of(first, takes, way)) return true;
+      way.pop_back();
+    }
+    return false;
+  }
+
   void check_corpus() {
     std::set<std::string> tasks;
     for (const auto& arm : recipe_.arms) {
       for (const auto& stage : arm.stages) {
         if (!stage.task.empty()) tasks.insert(stage.task);
-        if (!stage.verb->needs_corpus && stage.task.empty()) continue;
+        if (!stage.reads_corpus() && stage.task.empty()) continue;
         recipe_.needs_corpus = true;
         if (root_.find("corpus") == nullptr) {
           diagnostics_.error(stage.place,
@@ -362,6 +470,7 @@ class RecipeReader {
     for (const char* table : {"axes", "claim", "measure"}) {
       if (const Value* written = root_.find(table)) resolved_.set(table, *written);
     }
+    recipe_.options = options_;
     recipe_.resolved_text = resolved_recipe_text(resolved_, nullptr);
     recipe_.resolved_origins = resolved_recipe_text(resolved_, &sources_);
     recipe_.hash = resolved_hash(resolved_);

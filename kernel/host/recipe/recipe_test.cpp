@@ -31,7 +31,8 @@ TEST(Recipe, defaults_sizes_and_components_are_written_out) {
   const Loaded loaded(small_recipe());
   ASSERT_TRUE(loaded.good()) << loaded.error();
   const auto& split = loaded.recipe().arm("clustered")->stage("split")->config;
-  EXPECT_EQ(split, nlohmann::json::parse(R"({"feed_forward": {"layers": "all",
+  EXPECT_EQ(split, nlohmann::json::parse(R"({"calibrate": {"windows": 1024, "dimensions": 64}, "rest": "average",
+      "feed_forward": {"layers": "all",
       "experts": {"use": "split@1", "count": 16, "clusterer": {"use": "balanced-kmeans@1", "iterations": 20}},
       "router": {"use": "avg-k@1", "k": 8, "rule": "top"}}})"));
   const auto& tuned = loaded.recipe().arm("clustered")->stage("tuned")->config;

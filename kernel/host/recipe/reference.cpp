@@ -230,22 +230,41 @@ class Definitions {
   }
 
   Found unknown(const std::string& name, const std::string& first, const Place& place) {
-    const Value* stages = root_.find("stage");
-    if (stages != nullptr && stages->find(first) != nullptr) {
-      refuse(diagnostics_, place,
-             fmt::format("`${{{}}}` is a result of stage `{}`: results of stages are not known in this version", name, first));
-      return {};
-    }
+    if (is_stage(first)) return result_of(name, place);
     if (const Value* choices = root_.find("choose"); choices != nullptr && choices->find(first) != nullptr) {
       diagnostics_.spoil(place);  // the table itself was refused
       return {};
     }
     std::vector<std::string> names;
     for (const auto& [key, member] : table_.members) names.push_back(key);
-    if (const Value* axes = root_.find("axes")) {
-      for (const auto& [key, member] : axes->members) names.push_back(key);
+    for (const char* table : {"axes", "stage"}) {
+      const Value* named = root_.find(table);
+      if (named == nullptr || (std::string(table) == "stage" && name == first)) continue;
+      for (const auto& [key, member] : named->members) names.push_back(key);
     }
     refuse(diagnostics_, place, fmt::format("`${{{}}}`: nothing named `{}` is defined", name, first), did_you_mean(first, names));
+    return {};
+  }
+
+  bool is_stage(const std::string& name) const {
+    const auto has = [&](const Value& root) {
+      const Value* stages = root.find("stage");
+      return stages != nullptr && stages->find(name) != nullptr;
+    };
+    const Value* arms = root_.find("arm");
+    return has(root_) || (arms != nullptr && std::any_of(arms->members.begin(), arms->members.end(),
+                                                         [&](const auto& arm) { return has(arm.second.value); }));
+  }
+
+  /// A result of a stage stays as it is: it is known when that stage has run.
+  Found result_of(const std::string& name, const Place& place) {
+    if (table_name_ != "stage" && table_name_ != "arm" && table_name_ != "defaults") {
+      refuse(diagnostics_, place, fmt::format("`${{{}}}` is a result of a stage: only stages can wait for it", name));
+    } else if (split_path(name).size() != 2) {
+      refuse(diagnostics_, place, fmt::format("`${{{}}}`: a result of a stage is written ${{NAME.result}}", name));
+    } else {
+      return {std::nullopt, true};
+    }
     return {};
   }
 
@@ -354,6 +373,18 @@ class StageReferences {
 void expand_definitions(Document& document, Diagnostics& diagnostics) { Definitions(document, diagnostics).run(); }
 
 void expand_stage_references(Value& root, Diagnostics& diagnostics) { StageReferences(root, diagnostics).run(); }
+
+std::vector<std::pair<std::string, std::string>> results_in(const Value& value, const Value& stages) {
+  std::vector<std::pair<std::string, std::string>> found;
+  if (!value.is_text()) return found;
+  for (auto at = value.text.find("${"); at != std::string::npos; at = value.text.find("${", at + 2)) {
+    const auto end = value.text.find('}', at);
+    if (end == std::string::npos) break;
+    const auto path = split_path(value.text.substr(at + 2, end - at - 2));
+    if (path.size() == 2 && stages.find(path[0]) != nullptr) found.emplace_back(path[0], path[1]);
+  }
+  return found;
+}
 
 void expand_axis_references(Value& value, const std::function<bool(const std::string&)>& is_known,
                             const std::function<std::optional<Value>(const std::vector<std::string>&)>& part_of,

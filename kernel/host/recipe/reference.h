@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernel/host/recipe/diagnostics.h"
@@ -20,6 +21,9 @@ void expand_definitions(Document& document, Diagnostics& diagnostics);
 
 /// Replaces `${stage.NAME.key}` and `${model.key}` inside `root`'s stage and model tables. The values remember the reference.
 void expand_stage_references(Value& root, Diagnostics& diagnostics);
+
+/// (stage, result) of each `${NAME.result}` in one text, with NAME among `stages`.
+std::vector<std::pair<std::string, std::string>> results_in(const Value& value, const Value& stages);
 
 /// Replaces references whose first part `is_known`, by what `part_of` gives; nothing is an error. Others stay. The values
 /// remember the reference.

@@ -7,7 +7,9 @@
 
 #include "kernel/base/text.h"
 #include "kernel/host/recipe/homes.h"
+#include "kernel/host/recipe/quantities.h"
 #include "kernel/host/recipe/reads.h"
+#include "kernel/host/recipe/reference.h"
 
 namespace moiety::host {
 namespace {
@@ -38,6 +40,7 @@ class StageReader {
   StageReader(const std::string& name, const Member& member, const StageScope& scope, const AxisLabels& labels)
       : scope_(scope), diagnostics_(scope.diagnostics), labels_(labels), table_(member.value) {
     substitute_axes(table_, scope.axes, labels, diagnostics_);
+    if (scope.results != nullptr) substitute_results();
     stage_.name = name;
     stage_.place = member.key;
     context_.path = "stage." + toml_key(name);
@@ -53,6 +56,7 @@ class StageReader {
     if (!read_verb()) return std::nullopt;
     stage_.text = Value::table();
     stage_.text.place = table_.place;
+    collect_results(table_);
     read_parameters();
     copy("do");
     read_inputs();
@@ -63,6 +67,27 @@ class StageReader {
   }
 
  private:
+  void substitute_results() {
+    const auto is_known = [this](const std::string& stage) {
+      const auto found = scope_.results->lower_bound({stage, ""});
+      return found != scope_.results->end() && found->first.first == stage;
+    };
+    const auto part_of = [this](const std::vector<std::string>& path) -> std::optional<Value> {
+      const auto found = scope_.results->find({path[0], path.size() == 2 ? path[1] : ""});
+      return found == scope_.results->end() ? std::nullopt : std::optional<Value>(found->second);
+    };
+    expand_axis_references(table_, is_known, part_of, diagnostics_);
+  }
+
+  /// What its text still mentions of other stages.
+  void collect_results(const Value& value) {
+    for (const auto& [stage, result] : results_in(value, *scope_.root.find("stage"))) {
+      stage_.results.push_back({stage, {}, result, value.place});
+    }
+    for (const auto& item : value.items) collect_results(item);
+    for (const auto& [key, member] : value.members) collect_results(member.value);
+  }
+
   void copy(const std::string& key) {
     const auto found = table_.members.find(key);
     if (found != table_.members.end()) stage_.text.set(key, found->second.value, found->second.key);
@@ -107,10 +132,12 @@ class StageReader {
     if (stage_.verb->leaves == "model") context_.also.insert("model");
     for (const auto& input : stage_.verb->inputs) context_.also.insert(input.name);
     context_.optional_tables = stage_.verb->optional_tables();
-    Checker checker(scope_.catalog, diagnostics_);
+    measure_all();
+    Checker checker(scope_.catalog, diagnostics_, scope_.domains);
     CheckedTable checked = checker.check(table_, declared, context_);
     stage_.config = std::move(checked.config);
     stage_.components = std::move(checked.components);
+    used_inputs_ = std::move(checked.inputs);
     for (auto& [key, member] : checked.text.members) stage_.text.members[key] = std::move(member);
 
     Value part = Value::table();
@@ -133,6 +160,36 @@ class StageReader {
     if (setting("device").is_string()) stage_.device = setting("device").get<std::string>();
     if (setting("dtype").is_string()) stage_.dtype = setting("dtype").get<std::string>();
     read_task();
+    check_budget();
+    stage_.lacks_component = lacks_component();
+  }
+
+  /// A stage that says neither on which text nor on which sets it measures takes all of the text.
+  void measure_all() {
+    const auto& metrics = stage_.verb->metrics;
+    const auto is_given = [&](const OutputDeclaration& one) { return one.when.empty() || table_.find(one.when) != nullptr; };
+    const auto is_data = [](const ParameterDeclaration& one) { return one.name == "data" && one.type == "data"; };
+    if (!stage_.verb->measures || metrics.empty() || std::any_of(metrics.begin(), metrics.end(), is_given)) return;
+    if (std::none_of(stage_.verb->parameters.begin(), stage_.verb->parameters.end(), is_data)) return;
+    table_.set("data", Value::table());
+  }
+
+  /// What components measure is not known while one is missing.
+  bool lacks_component() const {
+    return std::any_of(stage_.verb->parameters.begin(), stage_.verb->parameters.end(), [&](const ParameterDeclaration& one) {
+      const auto path = split(one.name, '.');
+      return one.type == "component" && path.size() == 1 && !stage_.config.contains(one.name) && table_.find(one.name) != nullptr;
+    });
+  }
+
+  /// "flops of ARM".
+  void check_budget() {
+    const auto budget = stage_.config.find("budget");
+    if (budget == stage_.config.end() || !budget->is_object() || !budget->contains("of")) return;
+    const auto arm = budget->at("of").get<std::string>();
+    if (std::find(scope_.arm_names.begin(), scope_.arm_names.end(), arm) != scope_.arm_names.end()) return;
+    diagnostics_.error(stage_.text.find("budget")->place, fmt::format("unknown arm `{}` for `budget` in {}", arm, context_.in()),
+                       did_you_mean(arm, scope_.arm_names));
   }
 
   void read_task() {
@@ -172,30 +229,39 @@ class StageReader {
       std::vector<StageRead> read;
       const std::vector<Value> single = {*value};
       for (const Value& item : list ? value->items : single) {
-        if (auto one = read_input(item, input, names)) read.push_back(std::move(*one));
+        if (auto one = read_input(item, input, {}, names)) read.push_back(std::move(*one));
       }
       if (!read.empty()) stage_.inputs.emplace_back(input.name, std::move(read));
     }
+    for (const auto& used : used_inputs_) {
+      auto one = read_input(used.name, {used.slot, used.accepts, true, false}, used.references, names);
+      if (one) stage_.inputs.emplace_back(used.slot, std::vector<StageRead>{std::move(*one)});
+    }
+    read_points();
   }
 
-  std::optional<StageRead> read_input(const Value& item, const InputDeclaration& input, const std::vector<std::string>& names) {
+  /// `references`: of the component that the input is a parameter of.
+  std::optional<StageRead> read_input(const Value& item, const InputDeclaration& input, std::vector<std::string> references,
+                                      const std::vector<std::string>& names) {
     const auto tell = [&](const std::string& message, const std::string& hint = {}) {
       diagnostics_.error(item.place, fmt::format("`{}` in {}{}", input.name, context_.in(), message), hint);
       return std::nullopt;
     };
-    const std::string before = item.reference.substr(0, item.reference.find('@'));
+    references.push_back(item.reference.substr(0, item.reference.find('@')));
     std::set<std::string> mentioned;
-    collect_axes(Value::of(before), scope_.axes, mentioned);
+    for (const auto& reference : references) collect_axes(Value::of(reference), scope_.axes, mentioned);
     if (!mentioned.empty()) {
       return tell(fmt::format(": what a stage reads is changed by arms, never by an axis (`{}`)", *mentioned.begin()),
                   "branch(axis=label) reads one label, branch(axis=*) all of them");
     }
     if (!item.is_text()) return tell(fmt::format(" must be the name of a stage, but this is {}", type_name(item.type)));
+    if (is_waiting(Value::of(item.text.substr(0, item.text.find('@')))))
+      return tell(": which stage is read cannot be the result of another one");
     std::string problem;
     auto read = parse_read(item.text, problem);
     if (!read) return tell(": " + problem);
-    if (!read->snapshot.empty()) return tell(": snapshots of a stage (`stage@10%`) are not known in this version");
-    if (scope_.root.find("stage")->find(read->stage) == nullptr) {
+    const Value* source = scope_.root.find("stage")->find(read->stage);
+    if (source == nullptr) {
       diagnostics_.error(item.place, fmt::format("unknown stage `{}` for `{}` in {}", read->stage, input.name, context_.in()),
                          did_you_mean(read->stage, names));
       return std::nullopt;
@@ -203,7 +269,68 @@ class StageReader {
     for (const auto& [axis, label] : read->selected) {
       if (label == all_labels && !input.list) return tell(fmt::format(" names one stage, not all labels of `{}`", axis));
     }
-    return StageRead{read->stage, std::move(read->selected)};
+    const Value* verb_name = source->find("do");
+    const auto* verb = verb_name != nullptr && verb_name->is_text() ? scope_.catalog.verb(verb_name->text) : nullptr;
+    if (verb != nullptr && !input.accepts.empty() && verb->leaves != input.accepts) {
+      return tell(fmt::format(" reads a {}, but stage.{} ({}) leaves {}", input.accepts, read->stage, verb->name,
+                              verb->leaves == "none" ? "nothing to read" : "a " + verb->leaves));
+    }
+    StageRead result{read->stage, std::move(read->selected), read->snapshot};
+    if (result.snapshot.empty()) return result;
+    if (verb != nullptr && !verb->trains())
+      return tell(
+          fmt::format(": stage.{} ({}) does not train, so it has no state at {}", read->stage, verb->name, read->snapshot));
+    if (is_waiting(Value::of(result.snapshot))) return result;
+    const auto point = parse_point(result.snapshot, problem);
+    if (!point) return tell(": " + problem);
+    result.snapshot = *point;
+    return result;
+  }
+
+  /// `at = ["1%", "10%"]` of a stage that measures: the states at these points are what it reads.
+  void read_points() {
+    const Value* at = table_.find("at");
+    const auto points = stage_.config.find("at");
+    if (!stage_.verb->measures || at == nullptr || points == stage_.config.end() || !points->is_array()) return;
+    const auto from =
+        std::find_if(stage_.inputs.begin(), stage_.inputs.end(), [](const auto& one) { return one.first == "from"; });
+    if (from == stage_.inputs.end()) return;
+    const auto tell = [&](const Place& place, const std::string& message) {
+      diagnostics_.error(place, fmt::format("`at` in {}{}", context_.in(), message));
+    };
+    if (from->second.size() != 1 || !from->second.front().snapshot.empty()) {
+      tell(at->place, ": `from` must be one stage, without a point of its own");
+      return;
+    }
+    const StageRead source = from->second.front();
+    const Value* verb_name = scope_.root.find("stage")->find(source.stage)->find("do");
+    const auto* verb = verb_name != nullptr && verb_name->is_text() ? scope_.catalog.verb(verb_name->text) : nullptr;
+    if (verb != nullptr && !verb->trains()) {
+      tell(at->place, fmt::format(": stage.{} ({}) does not train, so it has no states on the way", source.stage, verb->name));
+      return;
+    }
+    from->second.clear();
+    for (std::size_t i = 0; i < points->size(); ++i) {
+      nlohmann::json& written = (*points)[i];
+      const Place place = at->is(Value::Type::array) && i < at->items.size() ? at->items[i].place : at->place;
+      if (!written.is_string()) continue;
+      std::string problem, point = written.get<std::string>();
+      if (!is_waiting(Value::of(point))) {
+        const auto parsed = parse_point(point, problem);
+        if (!parsed) {
+          tell(place, ": " + problem);
+          continue;
+        }
+        point = *parsed;
+      }
+      const auto same = [&](const StageRead& one) { return one.snapshot == point; };
+      if (std::any_of(from->second.begin(), from->second.end(), same)) {
+        tell(place, fmt::format(": {} stands twice", point));
+        continue;
+      }
+      written = point;
+      from->second.push_back({source.stage, source.labels, point});
+    }
   }
 
   std::vector<std::int64_t> seeds_of(const std::string& key, const Value& value) {
@@ -265,15 +392,16 @@ class StageReader {
     const auto own = table_.members.find("model");
     const bool written = own != table_.members.end() && stage_.verb->leaves == "model";
     if (written) copy("model");
-    if (!stage_.inputs.empty() || stage_.verb->leaves != "model") {
+    const auto* from = stage_.input("from");
+    if (from != nullptr || stage_.verb->leaves != "model") {
       if (written) {
         diagnostics_.error(own->second.key, fmt::format("`model` in {} describes a fresh model, but this stage reads `{}`",
-                                                        context_.in(), stage_.inputs.front().second.front().stage));
+                                                        context_.in(), from->front().stage));
       }
       return;
     }
     const bool reads = std::any_of(stage_.verb->inputs.begin(), stage_.verb->inputs.end(), [&](const InputDeclaration& input) {
-      return input.required || table_.find(input.name) != nullptr;
+      return input.name == "from" && (input.required || table_.find(input.name) != nullptr);
     });
     if (reads) return;  // it should read one: that error was told
     const auto found = scope_.root.members.find("model");
@@ -295,6 +423,7 @@ class StageReader {
   Value table_;
   RecipeStage stage_;
   TableContext context_;
+  std::vector<UsedInput> used_inputs_;
 };
 
 }  // namespace
@@ -336,7 +465,10 @@ std::optional<RecipeStage> resolve_stage(const std::string& name, const StageSco
   const Value* stages = scope.root.find("stage");
   const auto found = stages->members.find(name);
   if (found == stages->members.end()) return std::nullopt;
-  return StageReader(name, found->second, scope, labels).read();
+  const std::size_t before = scope.diagnostics.told();
+  auto stage = StageReader(name, found->second, scope, labels).read();
+  if (stage) stage->flawed = scope.diagnostics.told() != before;
+  return stage;
 }
 
 }  // namespace moiety::host

@@ -6,11 +6,15 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernel/host/recipe/recipe.h"
 
 namespace moiety::host {
+
+/// (stage, result) → value: what stages at the labels in question left.
+using ResultValues = std::map<std::pair<std::string, std::string>, Value>;
 
 struct StageScope {
   const Catalog& catalog;
@@ -19,7 +23,9 @@ struct StageScope {
   const Value& root;  ///< the recipe after the arm's patch, references replaced except those to axes
   const Axes& axes;
   std::vector<std::string> arm_names;
-  bool complete = true;  ///< whether a missing required key is an error
+  bool complete = true;                               ///< whether a missing required key is an error
+  const std::vector<std::string>* domains = nullptr;  ///< of the corpus, with its groups
+  const ResultValues* results = nullptr;              ///< values for `${NAME.result}`, when they are known
 };
 
 /// One stage at these labels, its inputs named but not followed. Nothing when even its verb is unclear.
@@ -32,6 +38,10 @@ struct ArmStages {
 };
 /// What the measuring stages of the arm reach.
 ArmStages resolve_stages(const std::string& arm, const Place& arm_place, const StageScope& scope);
+
+/// A stage of the recipe with the values it waited for in its text. The error says which of them does not fit.
+Result<RecipeStage> form_stage(const Recipe& recipe, const Catalog& catalog, const RecipeArm& arm, const RecipeStage& waiting,
+                               const ResultValues& values);
 
 /// [model] with its defaults.
 CheckedTable resolve_model(const Value& model, const Place& place, const StageScope& scope);

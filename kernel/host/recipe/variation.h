@@ -20,6 +20,8 @@ class Variation {
  private:
   std::set<std::string> own(const Value& table, const VerbDeclaration* verb) const;
   void add_read(const Value& item, std::set<std::string>& axes);
+  void add_inputs(const Value& table, const std::vector<ParameterDeclaration>& declared, std::set<std::string>& axes);
+  void add_results(const Value& value, std::set<std::string>& axes);
 
   const StageScope& scope_;
   std::map<std::string, std::set<std::string>> known_;
