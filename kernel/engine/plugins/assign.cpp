@@ -131,8 +131,10 @@ std::string short_text(const json& value) {
 /// One parameter's conversion: a value, or a problem told.
 class Conversion {
  public:
-  Conversion(const Parameter& parameter, std::string path, const MakePart& make_part, ConfigProblems& problems)
-      : p_(parameter), path_(std::move(path)), make_part_(make_part), problems_(problems) {}
+  /// `below`: keys of the value's table that are parameters of their own ("split" of "data").
+  Conversion(const Parameter& parameter, std::string path, std::vector<std::string> below, const MakePart& make_part,
+             ConfigProblems& problems)
+      : p_(parameter), path_(std::move(path)), below_(std::move(below)), make_part_(make_part), problems_(problems) {}
 
   std::optional<Value> operator()(const json& value) {
     switch (p_.type) {
@@ -226,7 +228,7 @@ class Conversion {
         param<&DataSelection::fraction>("fraction", 1.0, "of each domain's windows, from the first on").above(0).at_most(1)};
     const std::size_t before = problems_.size();
     DataSelection chosen = read_options<DataSelection>(keys, value, path_, nullptr, problems_);
-    unknown_keys(keys, std::size(keys), value, path_, {}, problems_);
+    unknown_keys(keys, std::size(keys), value, path_, below_, problems_);
     chosen.given = true;
     if (problems_.size() != before) return std::nullopt;
     return Value(std::move(chosen));
@@ -250,9 +252,21 @@ class Conversion {
 
   const Parameter& p_;
   std::string path_;
+  std::vector<std::string> below_;
   const MakePart& make_part_;
   ConfigProblems& problems_;
 };
+
+/// The parameters whose names lie below `name`, without it.
+std::vector<std::string> below(const Parameter* parameters, std::size_t count, const std::string& name) {
+  std::vector<std::string> keys;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string other = parameters[i].name;
+    if (other.size() > name.size() && other.compare(0, name.size() + 1, name + ".") == 0)
+      keys.push_back(other.substr(name.size() + 1));
+  }
+  return keys;
+}
 
 }  // namespace
 
@@ -269,14 +283,19 @@ bool assign(const Parameter* parameters, std::size_t count, const json& config, 
     const std::string where = joined(path, p.name);
     const json* given = find(config, p.name);
     const bool nothing = given == nullptr || given->is_null();
+    // A table that may be left out as a whole takes its required keys along: the verb says when it cannot do without it.
+    const std::size_t dot = where.rfind('.');
+    const bool of_absent_table =
+        nothing && path.empty() && dot != std::string::npos && find(config, where.substr(0, dot)) == nullptr;
+    if (of_absent_table && p.fallback.kind == Default::Kind::absent) continue;
     if (nothing && p.fallback.kind == Default::Kind::none) continue;
     if (nothing && p.fallback.kind == Default::Kind::absent) {
       problems.push_back({where, fmt::format("`{}` must be given: {}", p.name, p.doc)});
       continue;
     }
     // A default goes the way of a given value: what a declaration promises is what a recipe could have written.
-    if (auto value = Conversion(p, where, make_part, problems)(nothing ? describe(p).at("default") : *given))
-      values[i] = *std::move(value);
+    Conversion convert(p, where, below(parameters, count, p.name), make_part, problems);
+    if (auto value = convert(nothing ? describe(p).at("default") : *given)) values[i] = *std::move(value);
   }
   return problems.size() == before;
 }

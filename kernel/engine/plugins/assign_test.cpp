@@ -152,6 +152,28 @@ TEST(Assign, what_is_required_must_be_given) {
   EXPECT_EQ(problems[0].message, "`count` must be given: how many experts");
 }
 
+TEST(Assign, a_selection_of_data_may_have_keys_that_are_parameters_of_their_own) {
+  struct Reads {
+    DataSelection data;
+    std::string split;
+  };
+  static constexpr Parameter reads[] = {optional<&Reads::data>("data", "which text"),
+                                        param<&Reads::split>("data.split", "test", "which part of it")};
+  ConfigProblems problems;
+  const json config = {{"data", {{"domains", "law"}, {"tokens", "2k"}, {"split", "valid"}}}};
+  const auto o = read_options<Reads>(reads, config, "", nullptr, problems);
+  EXPECT_TRUE(problems.empty());
+  EXPECT_EQ(o.split, "valid");
+  EXPECT_TRUE(o.data.given);
+  EXPECT_EQ(o.data.tokens, 2000);
+  EXPECT_EQ(o.data.domains, std::vector<std::string>{"law"});
+  EXPECT_FALSE(read_options<Reads>(reads, json::object(), "", nullptr, problems).data.given);
+  read_options<Reads>(reads, {{"data", {{"spilt", "valid"}}}}, "", nullptr, problems);
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_EQ(problems[0].path, "data.spilt");
+  EXPECT_THAT(problems[0].message, HasSubstr("did you mean `split`"));
+}
+
 TEST(Assign, T26_unknown_key_is_told_with_a_near_name) {
   ConfigProblems problems;
   unknown_keys(parameters, std::size(parameters), {{"do", "x"}, {"kk", 1}, {"schedule", {{"rte", 1}, {"rate", 1}}}, {"limit", 1}},

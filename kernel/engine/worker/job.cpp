@@ -3,6 +3,14 @@
 #include "kernel/base/files.h"
 
 namespace moiety::engine {
+namespace {
+
+std::vector<std::string> texts(const nlohmann::json& table, const char* key) {
+  const auto found = table.find(key);
+  return found == table.end() || found->is_null() ? std::vector<std::string>() : found->get<std::vector<std::string>>();
+}
+
+}  // namespace
 
 Result<Job> Job::read(const std::string& path) {
   const auto text = read_file(path);
@@ -27,7 +35,8 @@ Result<Job> Job::from_json(const nlohmann::json& json) {
     if (!job.config.is_object()) return fail(ErrorKind::usage, "`config` is not an object");
     job.model = json.contains("model") ? json["model"] : nlohmann::json();
     for (const auto& input : json.value("inputs", nlohmann::json::array()))
-      job.inputs.push_back({input.at("name").get<std::string>(), input.value("stage", ""), input.value("path", "")});
+      job.inputs.push_back(
+          {input.at("name").get<std::string>(), input.value("stage", ""), input.value("path", ""), input.value("snapshot", "")});
     const auto data = [&json](const char* what, std::string& path, std::string& hash) {
       if (!json.contains(what) || json[what].is_null()) return;
       path = json[what].at("path").get<std::string>();
@@ -35,6 +44,12 @@ Result<Job> Job::from_json(const nlohmann::json& json) {
     };
     data("corpus", job.corpus, job.corpus_hash);
     data("task", job.task, job.task_hash);
+    if (!job.corpus.empty()) job.corpus_fraction = json["corpus"].value("fraction", 1.0);
+    const auto groups = json.find("groups");
+    if (groups != json.end() && groups->is_object())
+      for (const auto& [name, group] : groups->items()) job.groups[name] = {texts(group, "of"), texts(group, "without")};
+    job.snapshots = texts(json, "snapshots");
+    job.keep_optimizer = json.value("keep_optimizer", false);
     for (const auto& c : json.value("components", nlohmann::json::array()))
       job.components.push_back({c.value("slot", ""), c.at("kind").get<std::string>(), c.at("name").get<std::string>(),
                                 c.at("file").get<std::string>(), c.value("build_id", ""), c.value("version", 1)});
@@ -47,6 +62,8 @@ Result<Job> Job::from_json(const nlohmann::json& json) {
   } catch (const nlohmann::json::exception& error) {
     return fail(ErrorKind::usage, std::string("not a job: ") + error.what());
   }
+  if (!(job.corpus_fraction > 0 && job.corpus_fraction <= 1))
+    return fail(ErrorKind::usage, "`corpus.fraction` must lie above 0 and at most at 1");
   if (job.threads < 1 || job.threads > 1024) return fail(ErrorKind::usage, "`threads` must lie in 1 … 1024");
   return job;
 }
@@ -55,6 +72,13 @@ const JobInput* Job::input(const std::string& input_name) const {
   for (const auto& input : inputs)
     if (input.name == input_name) return &input;
   return nullptr;
+}
+
+std::vector<const JobInput*> Job::all_inputs(const std::string& input_name) const {
+  std::vector<const JobInput*> all;
+  for (const auto& input : inputs)
+    if (input.name == input_name) all.push_back(&input);
+  return all;
 }
 
 }  // namespace moiety::engine
