@@ -73,6 +73,47 @@ TEST(Ledger, five_hundred_random_proposals_all_end_exact) {
   }
 }
 
+TEST(Ledger, with_budgets_five_hundred_random_runs_all_end_exact) {
+  Random random(5);
+  for (int run = 0; run < 500; ++run) {
+    const auto domains = static_cast<std::size_t>(1 + random.below(12));
+    std::vector<std::int64_t> windows(domains);
+    std::vector<double> planned(domains);
+    for (std::size_t d = 0; d < domains; ++d) {
+      windows[d] = d == 0 ? 5 : random.below(4);
+      planned[d] = random.below(5) == 0 ? 0 : random.uniform();
+    }
+    std::int64_t total = 1 + random.below(300);
+    const auto budgets = whole_windows(planned, windows, total);
+    ASSERT_EQ(std::accumulate(budgets.begin(), budgets.end(), std::int64_t{0}), total);
+    Ledger ledger(windows, budgets);
+    while (total > 0) {
+      std::vector<double> shares(domains);
+      for (double& share : shares) {
+        const std::int64_t kind = random.below(6);
+        share = kind == 0   ? std::numeric_limits<double>::quiet_NaN()
+                : kind == 1 ? -1.0
+                : kind == 2 ? 0.0
+                : kind == 3 ? std::numeric_limits<double>::infinity()
+                            : random.uniform() * 1e300;
+      }
+      const std::int64_t count = std::min(total, 1 + random.below(20));
+      ledger.give(shares, count);
+      total -= count;
+      for (std::size_t d = 0; d < domains; ++d) ASSERT_LE(ledger.given()[d], budgets[d]);
+    }
+    ASSERT_EQ(ledger.given(), budgets);
+    ASSERT_THROW(ledger.give(planned, 1), std::out_of_range);
+  }
+}
+
+TEST(Ledger, budgets_move_the_order_and_nothing_else) {
+  // All of the second domain first: what it may have, it has; the first gets the rest.
+  Ledger ledger({9, 9}, {6, 2});
+  EXPECT_EQ(ledger.give({0, 1}, 4), (std::vector<std::int64_t>{1, 1, 0, 0}));
+  EXPECT_EQ(ledger.give({0, 1}, 4), (std::vector<std::int64_t>{0, 0, 0, 0}));
+}
+
 TEST(Ledger, a_domain_without_windows_gets_none_and_no_domain_at_all_is_an_error) {
   Ledger ledger({0, 4});
   EXPECT_EQ(ledger.give({0.9, 0.1}, 3), (std::vector<std::int64_t>{1, 1, 1}));
@@ -97,6 +138,20 @@ TEST(Ledger, T42_goes_on_where_it_was) {
   for (const std::int64_t domain : second.give(shares, 11)) joined.push_back(domain);
   EXPECT_EQ(joined, expected);
   EXPECT_EQ(second.given(), whole.given());
+}
+
+TEST(Ledger, T42_budgets_go_on_too) {
+  Ledger first({3, 4}, {2, 6});
+  first.give({1, 0}, 3);
+  StateWriter writer;
+  first.state(writer);
+  TensorMap state;
+  for (const auto& [name, tensor] : writer.tensors()) state[name] = tensor;
+  StateReader reader(state);
+  Ledger second({3, 4}, {5, 3});
+  second.state(reader);
+  second.give({1, 0}, 5);
+  EXPECT_EQ(second.given(), (std::vector<std::int64_t>{2, 6}));
 }
 
 }  // namespace
