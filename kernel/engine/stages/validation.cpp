@@ -47,18 +47,49 @@ WindowBatch pack_windows(const TokenStreams& streams, std::int64_t context, cons
   return packed;
 }
 
-LossSum loss_of(const Gpt& model, const TokenStreams& streams, std::int64_t domain, std::int64_t count, std::int64_t batch) {
-  const std::int64_t context = model.architecture().context;
+void WindowLabels::tell(const FixedWindows& domain_and_index, ForwardContext& context) const {
+  const auto count = static_cast<std::int64_t>(domain_and_index.size());
+  context.sequence_domain = at::empty({count}, at::kLong);
+  if (!cluster.empty()) context.sequence_cluster = at::empty({count}, at::kLong);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto& [number, index] = domain_and_index[static_cast<std::size_t>(i)];
+    const auto d = static_cast<std::size_t>(number);
+    context.sequence_domain.data_ptr<std::int64_t>()[i] = domain.empty() ? number : domain.at(d);
+    if (!cluster.empty())
+      context.sequence_cluster.data_ptr<std::int64_t>()[i] = cluster.at(d).at(static_cast<std::size_t>(index));
+  }
+}
+
+TokenLosses token_losses_of(const Gpt& model, const WindowLabels& labels) {
+  return [&model, &labels](const Batch& batch, const at::Tensor& targets, const FixedWindows& domain_and_index) {
+    ForwardContext forward;
+    labels.tell(domain_and_index, forward);
+    return model.language_losses(batch, targets, forward);
+  };
+}
+
+LossSum loss_of(const TokenLosses& losses, const TokenStreams& streams, std::int64_t context, std::int64_t domain,
+                std::int64_t count, std::int64_t batch) {
   LossSum sum;
   for (std::int64_t first = 0; first < count; first += batch) {
     FixedWindows windows;
     for (std::int64_t i = first; i < std::min(count, first + batch); ++i) windows.emplace_back(domain, i);
     const WindowBatch packed = pack_windows(streams, context, windows);
-    ForwardContext forward;
-    const at::Tensor losses = model.language_losses(packed.batch, packed.targets, forward);
-    const float* values = losses.data_ptr<float>();
-    sum.loss = std::accumulate(values, values + losses.numel(), sum.loss);
-    sum.tokens += losses.numel();
+    const at::Tensor of_tokens = losses(packed.batch, packed.targets, windows);
+    const float* values = of_tokens.data_ptr<float>();
+    sum.loss = std::accumulate(values, values + of_tokens.numel(), sum.loss);
+    sum.tokens += of_tokens.numel();
+  }
+  return sum;
+}
+
+LossSum loss_of(const TokenLosses& losses, const TokenStreams& streams, std::int64_t context, const FixedWindows& windows,
+                std::int64_t batch) {
+  LossSum sum;
+  for (const auto& [domain, count] : windows) {
+    const LossSum part = loss_of(losses, streams, context, domain, count, batch);
+    sum.loss += part.loss;
+    sum.tokens += part.tokens;
   }
   return sum;
 }

@@ -3,6 +3,7 @@
 #define MOIETY_KERNEL_ENGINE_STAGES_VALIDATION_H_
 
 #include <cstdint>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -26,8 +27,24 @@ struct LossSum {
   double mean() const { return loss / static_cast<double>(tokens); }
 };
 
+/// What is known of the windows of some streams, for routers that ask for it.
+struct WindowLabels {
+  std::vector<std::int64_t> domain;                ///< the model's number of each of the streams' domains; empty: the same
+  std::vector<std::vector<std::int64_t>> cluster;  ///< of each window of each domain, from the first on; empty: not known
+  void tell(const FixedWindows& domain_and_index, ForwardContext& context) const;
+};
+
+/// The losses of the tokens of some windows: [R].
+using TokenLosses =
+    std::function<at::Tensor(const Batch& batch, const at::Tensor& targets, const FixedWindows& domain_and_index)>;
+TokenLosses token_losses_of(const Gpt& model, const WindowLabels& labels);
+
 /// Sum of the token losses over `count` first windows of a domain, in micro-batches of `batch`.
-LossSum loss_of(const Gpt& model, const TokenStreams& streams, std::int64_t domain, std::int64_t count, std::int64_t batch);
+LossSum loss_of(const TokenLosses& losses, const TokenStreams& streams, std::int64_t context, std::int64_t domain,
+                std::int64_t count, std::int64_t batch);
+/// The same over all of `windows`.
+LossSum loss_of(const TokenLosses& losses, const TokenStreams& streams, std::int64_t context, const FixedWindows& windows,
+                std::int64_t batch);
 
 /// Mean loss of the targets of the same windows under a unigram model with add-one smoothing of these counts.
 double unigram_loss(const TokenStreams& streams, std::int64_t context, const FixedWindows& windows,
