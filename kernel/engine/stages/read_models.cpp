@@ -1,0 +1,82 @@
+#include "kernel/engine/stages/read_models.h"
+
+#include <algorithm>
+
+#include "kernel/base/files.h"
+#include "kernel/engine/stages/cluster_labels.h"
+#include "kernel/engine/stages/stage_model.h"
+
+namespace moiety::engine {
+namespace {
+
+constexpr const char* domains_file = "domains.json";
+
+/// The model's order of domains; empty where none was kept.
+Result<std::vector<std::string>> kept_domains(const std::string& artifact) {
+  const auto text = read_file(artifact + "/" + domains_file);
+  if (!text) return std::vector<std::string>();
+  const auto json = nlohmann::json::parse(*text, nullptr, false);
+  if (!json.is_array()) return fail(ErrorKind::environment, artifact + "/" + domains_file + " is damaged");
+  return json.get<std::vector<std::string>>();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Gpt>> model_of(const JobInput& input, const ComponentSet& components) {
+  const auto file = read_model_file(input.path);
+  if (!file) return pass(file);
+  auto sites = make_sites(file->manifest, file->architecture, components, file->state);
+  if (!sites) return pass(sites);
+  auto model = std::make_unique<Gpt>(file->architecture, std::move(*sites));
+  if (auto status = load_tensors(*model, file->tensors); !status) return pass(status);
+  return model;
+}
+
+Result<PlannedModel> planned_of(const JobInput& input, const CheckContext& context) {
+  const auto planned = context.planned.find(input.stage);
+  if (planned != context.planned.end()) return planned->second;
+  return planned_model_of(input.path, context.components);
+}
+
+std::map<std::string, std::string> domain_file(const std::vector<std::string>& names) {
+  return {{domains_file, nlohmann::json(names).dump()}};
+}
+
+Result<std::map<std::string, std::string>> inherited_files(const std::string& artifact) {
+  std::map<std::string, std::string> files;
+  const auto domains = kept_domains(artifact);
+  if (!domains) return pass(domains);
+  if (!domains->empty()) files = domain_file(*domains);
+  if (!Clustering::is_in(artifact)) return files;
+  const auto clustering = Clustering::open(artifact);
+  if (!clustering) return pass(clustering);
+  files.merge(clustering->files());
+  return files;
+}
+
+Result<WindowLabels> window_labels(const Gpt& model, const std::string& artifact, const ComponentSet& components,
+                                   const LabelledText& text, bool own_numbers) {
+  WindowLabels labels;
+  if (!own_numbers && !artifact.empty()) {
+    const auto order = kept_domains(artifact);
+    if (!order) return pass(order);
+    for (const auto& name : *text.names) {
+      const auto found = std::find(order->begin(), order->end(), name);
+      if (!order->empty()) labels.domain.push_back(found == order->end() ? -1 : found - order->begin());
+    }
+  }
+  const bool wanted = std::any_of(model.sites().begin(), model.sites().end(), [](const auto& site) {
+    return call("needs", site->router(), [&] { return site->router().component->needs().cluster_labels; });
+  });
+  if (!wanted) return labels;
+  if (artifact.empty() || !Clustering::is_in(artifact))
+    return fail(ErrorKind::failed, "a router of the model asks for clusters, but its artifact has no clustering");
+  const auto clusters = ClusterLabels::open(artifact, components);
+  if (!clusters) return pass(clusters);
+  std::vector<std::int64_t> counts;
+  for (std::int64_t d = 0; d < text.streams->domains(); ++d) counts.push_back(text.streams->windows(d, text.context));
+  labels.cluster = (*clusters)->of(*text.streams, *text.domains, text.context, counts, text.training);
+  return labels;
+}
+
+}  // namespace moiety::engine
