@@ -1,47 +1,22 @@
 // pretrain: next-token prediction on windows of the corpus.
+#include "kernel/engine/stages/pretrain.h"
+
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <cmath>
-#include <numeric>
 
-#include "kernel/engine/data/corpus.h"
-#include "kernel/engine/stages/ledger.h"
-#include "kernel/engine/stages/options.h"
+#include "kernel/engine/stages/continuation.h"
+#include "kernel/engine/stages/mixing_run.h"
+#include "kernel/engine/stages/read_models.h"
+#include "kernel/engine/stages/sampling.h"
 #include "kernel/engine/stages/stage_model.h"
-#include "kernel/engine/stages/training_loop.h"
-#include "kernel/engine/stages/validation.h"
+#include "kernel/engine/stages/stage_report.h"
+#include "kernel/engine/stages/training_text.h"
 #include "kernel/engine/stages/verbs.h"
-#include "moiety/mixing_scheduler.h"
-#include "moiety/sampler.h"
 
 namespace moiety::engine {
 namespace {
-
-struct PretrainOptions : TrainingOptions {
-  Budget budget;
-  std::int64_t batch = 0, micro_batch = 0, every_steps = 0, windows = 0;
-  std::shared_ptr<MixingScheduler> mixing;
-  std::shared_ptr<Sampler> sampler;
-};
-
-constexpr Parameter parameters[] = {
-    required<&PretrainOptions::budget>("budget",
-                                       "how long: tokens, steps, epochs or examples (windows); whole steps, rounded up"),
-    param<&PretrainOptions::batch>("batch", 16, "windows a step").range(1, 1000000).in("windows"),
-    param<&PretrainOptions::micro_batch>("micro_batch", 0,
-                                         "windows computed at once, the rest is accumulated; 0: the whole batch")
-        .range(0, 1000000)
-        .in("windows"),
-    param<&PretrainOptions::learning_rate>("learning_rate", 2e-3, "AdamW's peak rate").above(0),
-    MOIETY_TRAINING_PARAMETERS(PretrainOptions),
-    param<&PretrainOptions::mixing>("mixing", "proportional", "what share of the windows each domain gets"),
-    param<&PretrainOptions::sampler>("sampler", "uniform", "which windows of a domain come next"),
-    param<&PretrainOptions::every_steps>("validation.every_steps", 100, "steps between two validations; 0: only at the end")
-        .at_least(0)
-        .in("steps"),
-    param<&PretrainOptions::windows>("validation.windows", 128, "validation windows, in proportion to the domains' sizes")
-        .at_least(1)
-        .in("windows")};
 
 constexpr Output metrics[] = {
     metric("loss", "nats", -1, "training loss of a step, a token"), metric("learning_rate", "", 0, "rate of a step"),
@@ -53,71 +28,24 @@ constexpr Output results[] = {metric("valid_loss", "nats", -1, "loss of the vali
                               metric("perplexity", "", -1, "its exp"), metric("unigram_loss", "nats", 0, "see the metric"),
                               metric("tokens", "tokens", 0, "trained on"), metric("flops", "", 0, "spent on training")};
 
-/// Windows of all domains as the sampler counts them.
-struct Pool {
-  WindowTable table;
-  std::vector<std::int64_t> windows;
-  Pool(const TokenStreams& streams, std::int64_t context) {
-    std::int64_t first = 0;
-    for (std::int64_t d = 0; d < streams.domains(); ++d) {
-      windows.push_back(streams.windows(d, context));
-      table.first.push_back(first);
-      table.count.push_back(windows.back());
-      first += windows.back();
-    }
-  }
-  std::int64_t total() const { return std::accumulate(windows.begin(), windows.end(), std::int64_t{0}); }
-  std::pair<std::int64_t, std::int64_t> locate(std::int64_t window) const {
-    for (std::size_t d = windows.size(); d-- > 0;)
-      if (window >= table.first[d] && windows[d] > 0) return {static_cast<std::int64_t>(d), window - table.first[d]};
-    throw std::out_of_range("no such window");
-  }
-};
-
-/// The windows of one step, in the order in which the ledger made them due.
-FixedWindows draw_windows(const Pool& pool, const Instance& sampler, const std::vector<std::int64_t>& order, std::int64_t step,
-                          std::int64_t micro_batch) {
-  std::vector<std::int64_t> counts(pool.windows.size()), drawn;
-  for (const std::int64_t domain : order) ++counts[static_cast<std::size_t>(domain)];
-  call("draw", sampler, [&] { sampler.as<Sampler>().draw({counts, step, micro_batch}, drawn); });
-  if (drawn.size() != order.size())
-    throw ComponentFailure(sampler.name, "draw",
-                           std::to_string(drawn.size()) + " windows were drawn, not " + std::to_string(order.size()));
-  std::vector<std::size_t> next(counts.size());
-  for (std::size_t d = 1; d < counts.size(); ++d) next[d] = next[d - 1] + static_cast<std::size_t>(counts[d - 1]);
-  FixedWindows windows;
-  for (const std::int64_t domain : order) {
-    const auto d = static_cast<std::size_t>(domain);
-    const std::int64_t index = drawn[next[d]++] - pool.table.first[d];
-    if (index < 0 || index >= pool.windows[d])
-      throw ComponentFailure(sampler.name, "draw", "a window is not of the domain asked for");
-    windows.emplace_back(domain, index);
-  }
-  return windows;
-}
-
-std::vector<double> shares_of(const Instance& mixing, std::int64_t step, std::int64_t steps, std::size_t domains) {
-  Progress progress;
-  progress.step = step;
-  progress.steps = steps;
-  auto shares = call("mixture", mixing, [&] { return mixing.as<MixingScheduler>().mixture(progress).shares; });
-  if (shares.size() != domains)
-    throw ComponentFailure(mixing.name, "mixture",
-                           std::to_string(shares.size()) + " shares for " + std::to_string(domains) + " domains");
-  for (const double share : shares)
-    if (!std::isfinite(share) || share < 0) throw ComponentFailure(mixing.name, "mixture", "a share is negative or not finite");
-  return shares;
+Result<std::optional<TrainingState>> continued_state(const Job& job, const PretrainOptions& options) {
+  if (!options.continues) return std::optional<TrainingState>();
+  const JobInput* from = job.input("from");
+  if (from == nullptr) return fail(ErrorKind::usage, "continues: there is no stage to go on from; `from` must name one");
+  const auto file = read_model_file(from->path);
+  if (!file) return pass(file);
+  auto state = read_training_state(*file);
+  if (!state) return pass(state);
+  return std::optional<TrainingState>(std::move(*state));
 }
 
 Result<StageOutcome> run(StageContext& context) {
   const Job& job = context.job;
-  auto read = stage_options<PretrainOptions>(parameters, job, context.components);
+  auto read = stage_options<PretrainOptions>(pretrain_parameters, job, context.components);
   if (auto status = read.status(); !status) return pass(status);
   const PretrainOptions& options = read.values;
-  auto corpus = TrainingCorpus::open(job.corpus);
+  const auto corpus = TrainingCorpus::open(job.corpus, job.corpus_fraction);
   if (!corpus) return pass(corpus);
-  const TokenStreams &train_streams = corpus->streams(TrainingSplit::train),
-                     &valid_streams = corpus->streams(TrainingSplit::valid);
   const auto& facts = corpus->facts();
   auto start = starting_model(context, facts.vocabulary, {});
   if (!start) return pass(start);
@@ -125,154 +53,189 @@ Result<StageOutcome> run(StageContext& context) {
   outcome.model = std::move(start->model);
   Gpt& model = *outcome.model;
   const std::int64_t length = model.architecture().context;
-
-  const Pool pool(train_streams, length);
-  if (pool.total() == 0)
-    return fail(ErrorKind::failed, "no domain of the corpus has as many training tokens as the context is long");
-  auto examples = examples_of(options.budget, options.batch, pool.total(), static_cast<double>(length));
-  if (!examples) return pass(examples);
-  const std::int64_t steps = (*examples + options.batch - 1) / options.batch, run_windows = steps * options.batch;
-  const std::int64_t micro = options.micro_batch > 0 ? std::min(options.micro_batch, options.batch) : options.batch;
+  auto text = TrainingText::open(*corpus, options.data, job, length);
+  if (!text) return pass(text);
+  WindowPool& pool = text->pool;
+  const auto& names = text->selection.names;
+  const auto continued = continued_state(job, options);
+  if (!continued) return pass(continued);
+  const ScheduleState before = *continued ? (*continued)->schedule : ScheduleState{};
+  const auto steps = steps_of(options, pool.table.windows(), length, {before.step, 0, before.steps});
+  if (!steps) return pass(steps);
+  const std::int64_t micro = options.micro();
 
   const Instance &sampler = read.part("sampler"), &mixing = read.part("mixing");
   const Random data = Random(static_cast<std::uint64_t>(job.seeds.data)).fork("windows");
   const Random noise = Random(static_cast<std::uint64_t>(job.seeds.noise)).fork("pretrain");
-  call("start", sampler, [&] { sampler.as<Sampler>().start(pool.table, nullptr, data); });
-  Domains domains;
-  domains.names = facts.domains;
-  domains.windows = pool.windows;
-  domains.run_windows = run_windows;
-  call("start", mixing, [&] { mixing.as<MixingScheduler>().start(domains); });
-  Ledger ledger(pool.windows);
+  if (auto status = start_sampler(context, *corpus, sampler, pool, steps->schedule * options.batch, data); !status)
+    return pass(status);
+  const JobInput* from = job.input("from");
+  const std::string parent = from == nullptr ? "" : from->path;
+  const auto labels =
+      window_labels(model, parent, context.components, {&pool.streams, &names, &facts.domains, length, true}, true);
+  if (!labels) return pass(labels);
+  const auto valid_labels =
+      window_labels(model, parent, context.components, {&text->valid, &names, &facts.domains, length, false}, true);
+  if (!valid_labels) return pass(valid_labels);
+  std::unique_ptr<Gpt> reference;
+  WindowLabels reference_labels;
+  const JobInput* reference_input = job.input("mixing.reference");
+  if (reference_input != nullptr && call("needs", mixing, [&] { return mixing.component->needs().reference_losses; })) {
+    auto read_model = model_of(*reference_input, context.components);
+    if (!read_model) return pass(read_model);
+    reference = std::move(*read_model);
+    if (reference->architecture().context < length || reference->architecture().vocabulary != facts.vocabulary)
+      return fail(ErrorKind::failed, "mixing.reference: that model has a shorter context, or another vocabulary");
+    auto its_labels = window_labels(*reference, reference_input->path, context.components,
+                                    {&pool.streams, &names, &facts.domains, length, true}, false);
+    if (!its_labels) return pass(its_labels);
+    reference_labels = std::move(*its_labels);
+  }
+  MixingRun mixed(mixing, {&pool, names, steps->schedule, options.batch, data, reference.get(), &reference_labels});
+  const PoolData asked_data(pool, names, token_counts(pool.streams, length, facts.vocabulary));
+  const AskedModel asked(model, pool, *labels);
+
   std::vector<std::int64_t> counts(static_cast<std::size_t>(facts.vocabulary));  // of the tokens read, for the unigram model
-  std::vector<std::int64_t> before(pool.windows.size());                         // windows read by the stages before
+  std::vector<std::int64_t> windows_read(names.size()), read_before(names.size());
+  std::int64_t fingerprint = text->fingerprint(sampler, mixing);
+  // Where a sampler chooses among all windows there is no position in a domain to go on from, or to leave.
+  const bool across = call("across_domains", sampler, [&] { return sampler.as<Sampler>().across_domains(); });
+  const auto remembered = [&](Archive& archive) {
+    PrefixedArchive of_ledger(archive, "ledger."), of_sampler(archive, "sampler."), of_mixing(archive, "mixing.");
+    mixed.state(of_ledger, of_mixing);
+    state_of_all(sampler, of_sampler);
+    archive("stage.counts", counts);
+  };
   const auto& earlier = start->manifest.is_object() ? start->manifest : nlohmann::json::object();
-  if (earlier.contains("position") && earlier["position"].is_object() && earlier.value("corpus", "") == job.corpus_hash) {
-    for (std::size_t d = 0; d < before.size(); ++d) before[d] = earlier["position"].value(facts.domains[d], std::int64_t{0});
+  nlohmann::json position = nlohmann::json::object();
+  if (earlier.contains("position") && earlier["position"].is_object() && earlier.value("corpus", "") == job.corpus_hash)
+    position = earlier["position"];
+  for (std::size_t d = 0; d < names.size(); ++d) read_before[d] = position.value(text->position_name(d), std::int64_t{0});
+  if (!context.resumed) {
+    std::int64_t of_parent = 0;
+    if (*continued) {
+      StateReader reader((*continued)->state);
+      reader("stage.fingerprint", of_parent);
+      if (of_parent == fingerprint) remembered(reader);
+    }
     std::vector<std::int64_t> skipped;
-    if (!context.resumed) call("draw", sampler, [&] { sampler.as<Sampler>().draw({before, 0, 0}, skipped); });
+    if (of_parent != fingerprint && !across)
+      call("draw", sampler, [&] { sampler.as<Sampler>().draw({read_before, 0, micro}, skipped); });
   }
 
-  const FixedWindows valid_windows = proportional_windows(valid_streams, length, options.windows);
-  if (valid_windows.empty())
-    return fail(ErrorKind::failed, "no domain of the corpus has as many validation tokens as the context is long");
+  const FixedWindows valid_windows = proportional_windows(text->valid, length, options.windows);
   double valid_loss = 0;
-  Work work;
   std::int64_t taken = 0;
+  const auto work = [&] {
+    Work done;
+    done.add_sequences(static_cast<double>(taken * options.batch), static_cast<double>(length));
+    done.language_read_outs = done.tokens;
+    return done;
+  };
   TrainingPlan plan;
   plan.model = &model;
   plan.options = options;
-  plan.steps = steps;
+  plan.first_step = steps->first;
+  plan.steps = steps->last;
+  plan.schedule_steps = steps->schedule;
+  plan.tokens_per_step = static_cast<double>(options.batch * length);
+  if (*continued) plan.moments = &(*continued)->moments;
   plan.unit = "tokens";
-  plan.total = run_windows * length;
+  plan.total = (steps->last - steps->first) * options.batch * length;
   plan.done = [&] { return taken * options.batch * length; };
   plan.accumulate = [&](std::int64_t step) {
-    const auto order = ledger.give(shares_of(mixing, step, steps, pool.windows.size()), options.batch);
-    const FixedWindows windows = draw_windows(pool, sampler, order, step, micro);
+    mixed.inspect(step, asked, asked_data);
+    const std::vector<std::int64_t> windows = draw_windows(pool, sampler, mixed.due(step), step, micro);
+    const std::vector<double> factors = mixed.factors(windows);
     double loss = 0;
     for (std::int64_t first = 0; first < options.batch; first += micro) {
       const std::int64_t last = std::min(options.batch, first + micro);
-      const WindowBatch packed =
-          pack_windows(train_streams, length, FixedWindows(windows.begin() + first, windows.begin() + last));
+      const std::vector<std::int64_t> some(windows.begin() + first, windows.begin() + last);
+      const FixedWindows places = pool.locate(some);
+      const WindowBatch packed = pack_windows(pool.streams, length, places);
       const std::int64_t* target = packed.targets.data_ptr<std::int64_t>();
       for (std::int64_t i = 0; i < packed.targets.numel(); ++i) ++counts[static_cast<std::size_t>(target[i])];
+      for (const auto& place : places) ++windows_read[static_cast<std::size_t>(place.first)];
       ForwardContext forward;
       forward.training = true;
       forward.step = step;
       forward.random = noise.fork(static_cast<std::uint64_t>(step)).fork(static_cast<std::uint64_t>(first / micro));
       forward.dropout = options.dropout;
+      labels->tell(places, forward);
       const double share = static_cast<double>(last - first) / static_cast<double>(options.batch);
-      const at::Tensor language = model.language_loss(packed.batch, packed.targets, forward);
-      at::Tensor total = language;
+      const at::Tensor hidden = model.hidden(packed.batch, forward);
+      WeightedLoss language;
+      if (factors.empty()) {
+        language.trained = model.read_out_loss(hidden, packed.targets);
+        language.mean = language.trained.item<double>();
+      } else {
+        language = weighted_loss(model, hidden, packed.targets, {factors.begin() + first, factors.begin() + last});
+      }
+      if (mixed.wants_losses())
+        mixed.observe(model.read_out_losses(hidden.detach(), packed.targets).view({last - first, length}), some, packed);
+      at::Tensor total = language.trained;
       for (const at::Tensor& extra : forward.losses) total = total + extra;
-      (share == 1 ? total : total * share).backward();
-      loss += share * language.item<double>();
+      if (total.requires_grad()) (share == 1 ? total : total * share).backward();
+      loss += share * language.mean;
     }
     ++taken;
     return loss;
   };
   plan.state = [&](Archive& archive) {
     archive("stage.taken", taken);
-    archive("stage.counts", counts);
+    archive("stage.fingerprint", fingerprint);
+    archive("stage.windows_read", windows_read);
     archive("stage.valid_loss", valid_loss);
-    PrefixedArchive of_ledger(archive, "ledger."), of_sampler(archive, "sampler."), of_mixing(archive, "mixing.");
-    ledger.state(of_ledger);
-    state_of_all(sampler, of_sampler);
-    state_of_all(mixing, of_mixing);
+    remembered(archive);
   };
   plan.after_step = [&](std::int64_t step) {
-    if (step != steps && (options.every_steps == 0 || step % options.every_steps != 0)) return true;
-    LossSum sum;
-    for (const auto& [domain, count] : valid_windows) {
-      const LossSum part = loss_of(model, valid_streams, domain, count, 16);
-      sum.loss += part.loss;
-      sum.tokens += part.tokens;
-    }
-    valid_loss = sum.mean();
+    mixed.feedback(step - 1);
+    if (step != steps->last && (options.every_steps == 0 || step % options.every_steps != 0)) return true;
+    valid_loss = loss_of(token_losses_of(model, *valid_labels), text->valid, length, valid_windows, 16).mean();
     context.series.log("valid_loss", step, valid_loss);
     return std::isfinite(valid_loss);
+  };
+  std::map<std::string, std::string> inherited;
+  if (!parent.empty()) {
+    auto files = inherited_files(parent);
+    if (!files) return pass(files);
+    inherited = std::move(*files);
+  }
+  plan.so_far = [&](StageOutcome& so_far) {
+    const PlannedModel cost = facts_of(model);
+    const Work done = work();
+    so_far.cost = {done.tokens, training_flops(cost, done), cost.total, cost.active, 0};
+    if (reference) {
+      Work of_reference;
+      of_reference.add_sequences(mixed.reference_tokens() / static_cast<double>(length), static_cast<double>(length));
+      of_reference.language_read_outs = of_reference.tokens;
+      so_far.cost.flops += forward_flops(facts_of(*reference), of_reference);
+    }
+    so_far.position = position;
+    for (std::size_t d = 0; d < names.size() && !across; ++d)
+      so_far.position[text->position_name(d)] = read_before[d] + windows_read[d];
+    so_far.files = inherited;
+    for (const auto& [name, content] : domain_file(names)) so_far.files[name] = content;
   };
 
   auto end = train(context, plan);
   if (!end) return pass(end);
   outcome.ending = end->ending;
   outcome.error = end->error;
-  work.add_sequences(static_cast<double>(taken * options.batch), static_cast<double>(length));
-  work.language_read_outs = work.tokens;
-  const PlannedModel cost = facts_of(model);
-  outcome.cost = {work.tokens, training_flops(cost, work), cost.total, cost.active, 0};
+  plan.so_far(outcome);
   if (outcome.ending != Ending::done) return outcome;
-  const double unigram = unigram_loss(valid_streams, length, valid_windows, counts);
-  context.series.log("perplexity", steps, std::exp(valid_loss));
-  context.series.log("unigram_loss", steps, unigram);
+  outcome.schedule = end->schedule;
+  if (!end->training_state.empty()) outcome.files[training_file] = end->training_state;
+  const double unigram = unigram_loss(text->valid, length, valid_windows, counts);
+  context.series.log("perplexity", steps->last, std::exp(valid_loss));
+  context.series.log("unigram_loss", steps->last, unigram);
   outcome.results = {{"valid_loss", valid_loss},
                      {"perplexity", std::exp(valid_loss)},
                      {"unigram_loss", unigram},
                      {"tokens", outcome.cost.tokens},
                      {"flops", outcome.cost.flops}};
-  for (std::size_t d = 0; d < facts.domains.size(); ++d) outcome.position[facts.domains[d]] = before[d] + ledger.given()[d];
+  for (const Instance* part : {&mixing, &sampler}) report_all(*part, context.series, outcome.results, steps->last);
   return outcome;
-}
-
-CheckResult check(const CheckContext& context) {
-  CheckResult result;
-  auto read = stage_options<PretrainOptions>(parameters, context.job, context.components);
-  result.problems = read.problems;
-  CorpusFacts facts;
-  if (!context.job.corpus.empty()) {
-    auto known = CorpusFacts::read(context.job.corpus);
-    if (!known) {
-      result.problems.push_back({"corpus", known.error().message});
-      return result;
-    }
-    facts = std::move(*known);
-  }
-  auto model = planned_starting_model(context, facts.vocabulary, {}, result.problems);
-  if (!model || !read.problems.empty()) return result;
-  const std::int64_t length = model->architecture.context;
-  Facts component_facts;
-  component_facts.domains = facts.domains;
-  std::int64_t epoch = 0;
-  for (const std::int64_t tokens : facts.train_tokens) {
-    component_facts.domain_windows.push_back(std::max<std::int64_t>(0, (tokens - 1) / length));
-    epoch += component_facts.domain_windows.back();
-  }
-  auto examples = examples_of(read.values.budget, read.values.batch, epoch, static_cast<double>(length));
-  if (!examples) {
-    result.problems.push_back({"budget", examples.error().message});
-    return result;
-  }
-  const std::int64_t batch = read.values.batch, steps = (*examples + batch - 1) / batch;
-  component_facts.run_windows = steps * batch;
-  for (const auto& part : read.parts) check_all(part, component_facts, part.slot, result.problems);
-  if (read.values.micro_batch > batch) result.problems.push_back({"micro_batch", "is larger than the batch"});
-  Work work;
-  work.add_sequences(static_cast<double>(steps * batch), static_cast<double>(length));
-  work.language_read_outs = work.tokens;
-  const double rows = static_cast<double>((read.values.micro_batch > 0 ? read.values.micro_batch : batch) * length);
-  result.cost = {work.tokens, training_flops(*model, work), model->total, model->active, training_memory(*model, rows)};
-  result.model = std::move(model);
-  return result;
 }
 
 }  // namespace
@@ -286,14 +249,14 @@ Verb pretrain_verb() {
           true,
           false,
           {"init", "data", "noise"},
-          parameters,
-          std::size(parameters),
+          pretrain_parameters,
+          std::size(pretrain_parameters),
           metrics,
           std::size(metrics),
           results,
           std::size(results),
           &run,
-          &check};
+          &check_pretrain};
 }
 
 }  // namespace moiety::engine
