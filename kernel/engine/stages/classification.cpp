@@ -26,8 +26,8 @@ at::Tensor class_loss(const at::Tensor& logits, const at::Tensor& labels) {
   return at::nll_loss(at::log_softmax(logits, 1), labels);
 }
 
-std::vector<ItemResult> classify(const Gpt& model, const Items& items, const std::vector<std::int64_t>& chosen,
-                                 const std::function<bool(std::int64_t done)>& between) {
+std::vector<ItemResult> classify(const ClassLogits& logs_of, std::int64_t longest, const Items& items,
+                                 const std::vector<std::int64_t>& chosen, const std::function<bool(std::int64_t done)>& between) {
   constexpr std::size_t batch = 64;
   const at::NoGradGuard no_gradient;
   std::vector<ItemResult> results;
@@ -35,9 +35,8 @@ std::vector<ItemResult> classify(const Gpt& model, const Items& items, const std
   for (std::size_t first = 0; first < chosen.size(); first += batch) {
     const std::vector<std::int64_t> part(chosen.begin() + static_cast<std::ptrdiff_t>(first),
                                          chosen.begin() + static_cast<std::ptrdiff_t>(std::min(chosen.size(), first + batch)));
-    const ItemBatch packed = pack_items(items, model.architecture().longest_item(), part);
-    ForwardContext forward;
-    const at::Tensor logs = at::log_softmax(model.class_logits(packed.batch, forward), 1);
+    const ItemBatch packed = pack_items(items, longest, part);
+    const at::Tensor logs = logs_of(packed);
     const at::Tensor predictions = logs.argmax(1), losses = at::nll_loss(logs, packed.labels, {}, at::Reduction::None);
     for (std::size_t i = 0; i < part.size(); ++i)
       results.push_back({part[i], items.label(part[i]), predictions.data_ptr<std::int64_t>()[i],
@@ -45,6 +44,15 @@ std::vector<ItemResult> classify(const Gpt& model, const Items& items, const std
     if (between && !between(static_cast<std::int64_t>(results.size()))) break;
   }
   return results;
+}
+
+std::vector<ItemResult> classify(const Gpt& model, const Items& items, const std::vector<std::int64_t>& chosen,
+                                 const std::function<bool(std::int64_t done)>& between) {
+  const ClassLogits logs = [&model](const ItemBatch& packed) {
+    ForwardContext forward;
+    return at::log_softmax(model.class_logits(packed.batch, forward), 1);
+  };
+  return classify(logs, model.architecture().longest_item(), items, chosen, between);
 }
 
 ClassScore score(const std::vector<ItemResult>& results) {

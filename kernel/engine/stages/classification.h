@@ -25,7 +25,14 @@ struct ItemResult {
   std::int64_t item = 0, label = 0, prediction = 0;
   double loss = 0;
 };
-/// What the model says about these items, in their order. `between` is asked between batches whether to go on.
+/// Logarithms of the probabilities of the classes: [B, classes].
+using ClassLogits = std::function<at::Tensor(const ItemBatch& packed)>;
+/// What they say about these items, in their order. `longest`: tokens of an item that are read. `between` is asked between
+/// batches whether to go on.
+std::vector<ItemResult> classify(const ClassLogits& logs, std::int64_t longest, const Items& items,
+                                 const std::vector<std::int64_t>& chosen,
+                                 const std::function<bool(std::int64_t done)>& between = {});
+/// The same for one model.
 std::vector<ItemResult> classify(const Gpt& model, const Items& items, const std::vector<std::int64_t>& chosen,
                                  const std::function<bool(std::int64_t done)>& between = {});
 

@@ -5,11 +5,10 @@
 #include <cmath>
 
 #include "kernel/base/text.h"
-#include "kernel/engine/data/corpus.h"
-#include "kernel/engine/stages/classification.h"
+#include "kernel/engine/stages/ensemble.h"
 #include "kernel/engine/stages/options.h"
+#include "kernel/engine/stages/selection.h"
 #include "kernel/engine/stages/stage_model.h"
-#include "kernel/engine/stages/validation.h"
 #include "kernel/engine/stages/verbs.h"
 
 namespace moiety::engine {
@@ -18,23 +17,24 @@ namespace {
 MOIETY_CHOICE(TextSplit, test, valid, train);
 
 struct EvaluateOptions {
+  DataSelection data;
   TextSplit split = TextSplit::test;
-  std::optional<std::int64_t> tokens, items;
-  std::vector<std::string> domains, on;
+  std::optional<std::int64_t> items;
+  std::vector<std::string> on, at;
+  Combination ensemble = Combination::mean;
 };
 
 constexpr Parameter parameters[] = {
+    optional<&EvaluateOptions::data>("data",
+                                     "which text; `tokens` are divided evenly over the domains, the first windows of each"),
     param<&EvaluateOptions::split>("data.split", TextSplit::test, "which part of the corpus"),
-    optional<&EvaluateOptions::tokens>(
-        "data.tokens", "how many tokens, divided evenly over the domains: the first windows of each; all when left out")
-        .at_least(1)
-        .in("tokens"),
-    optional<&EvaluateOptions::domains>("data.domains", "which domains; all when left out"),
     optional<&EvaluateOptions::on>("on", "sets of the task the model was tuned for: test, valid"),
     optional<&EvaluateOptions::items>(
         "items", "at most so many items of each set, spread over it, the same for every seed; all when left out")
         .at_least(1)
-        .in("items")};
+        .in("items"),
+    optional<&EvaluateOptions::at>("at", "points of the training of the stage read, each measured on its own: 10%, 400k tokens"),
+    param<&EvaluateOptions::ensemble>("ensemble", Combination::mean, "of several models: the mean of their probabilities")};
 
 constexpr Output metrics[] = {
     metric("perplexity", "", -1, "exp of the mean loss of a domain's windows").over("domain").with("data"),
@@ -52,57 +52,80 @@ std::optional<Split> split_of(const std::string& set) {
   return std::nullopt;
 }
 
-Status measure_text(StageContext& context, const EvaluateOptions& options, const Gpt& model, StageOutcome& outcome, Work& work) {
-  auto corpus = EvaluationCorpus::open(context.job.corpus, split_of(options.split));
-  if (!corpus) return pass(corpus);
-  const auto& names = corpus->facts().domains;
-  std::vector<std::int64_t> chosen;
-  for (std::size_t d = 0; d < names.size(); ++d)
-    if (options.domains.empty() || std::find(options.domains.begin(), options.domains.end(), names[d]) != options.domains.end())
-      chosen.push_back(static_cast<std::int64_t>(d));
-  for (const auto& wanted : options.domains)
-    if (std::find(names.begin(), names.end(), wanted) == names.end())
-      return fail(ErrorKind::failed, fmt::format("the corpus has no domain `{}`; {}", wanted, suggestion(wanted, names)));
-  const std::int64_t length = model.architecture().context;
-  std::int64_t count = 0;
-  for (const std::int64_t domain : chosen) count += corpus->streams().windows(domain, length);
-  if (options.tokens) count = std::min(count, (*options.tokens + length - 1) / length);
-  const FixedWindows windows = options.tokens ? even_windows(corpus->streams(), length, count, chosen) : [&] {
-    FixedWindows all;
-    for (const std::int64_t domain : chosen) all.emplace_back(domain, corpus->streams().windows(domain, length));
+/// What is measured at once: one model, or several as one; and the labels of its rows.
+struct Measured {
+  Ensemble models;
+  registry::Labels labels;
+
+  registry::Labels row(const std::string& axis, const std::string& label) const {
+    registry::Labels all = labels;
+    all[axis] = label;
     return all;
-  }();
+  }
+};
+
+/// The windows of a selection that are measured: (domain, how many).
+FixedWindows measured_windows(const TokenStreams& streams, std::int64_t context, std::int64_t tokens) {
+  std::vector<std::int64_t> domains;
+  FixedWindows all;
+  for (std::int64_t d = 0; d < streams.domains(); ++d) {
+    domains.push_back(d);
+    all.emplace_back(d, streams.windows(d, context));
+  }
+  if (tokens == 0) return all;
+  const std::int64_t wanted = std::min(streams.windows(context), (tokens + context - 1) / context);
+  return even_windows(streams, context, wanted, domains);
+}
+
+Status measure_text(StageContext& context, const EvaluateOptions& options, const Measured& measured, StageOutcome& outcome) {
+  const Job& job = context.job;
+  auto corpus = EvaluationCorpus::open(job.corpus, split_of(options.split), job.corpus_fraction);
+  if (!corpus) return pass(corpus);
+  const auto& facts = corpus->facts();
+  auto selection = select_domains(options.data, facts.domains, job);
+  if (!selection) return pass(selection);
+  selection->tokens = 0;  // dealt out evenly below
+  const std::int64_t length = measured.models.context();
+  const TokenStreams streams = selected(*selection, corpus->streams(), length);
+  const auto losses = measured.models.token_losses(
+      {&streams, &selection->names, &facts.domains, length, options.split == TextSplit::train}, context.components);
+  if (!losses) return pass(losses);
+  const FixedWindows windows = measured_windows(streams, length, options.data.tokens);
+  std::int64_t count = 0;
+  for (const auto& of_domain : windows) count += of_domain.second;
   LossSum total;
-  double done = 0;
+  Work work;
   for (const auto& [domain, number] : windows) {
     if (number == 0) continue;
-    const LossSum sum = loss_of(model, corpus->streams(), domain, number, 16);
-    const std::string& label = names[static_cast<std::size_t>(domain)];
-    context.series.log("loss", 0, sum.mean(), {{"domain", label}});
-    context.series.log("perplexity", 0, std::exp(sum.mean()), {{"domain", label}});
+    const LossSum sum = loss_of(*losses, streams, length, domain, number, 16);
+    const std::string& label = selection->names[static_cast<std::size_t>(domain)];
+    context.series.log("loss", 0, sum.mean(), measured.row("domain", label));
+    context.series.log("perplexity", 0, std::exp(sum.mean()), measured.row("domain", label));
     // Committed at once: what fails later does not lose it.
     if (auto status = context.series.flush(); !status) return status;
     total.loss += sum.loss;
     total.tokens += sum.tokens;
     work.add_sequences(static_cast<double>(number), static_cast<double>(length));
-    work.language_read_outs += static_cast<double>(sum.tokens);
-    done += static_cast<double>(sum.tokens);
-    context.protocol.progress("tokens", done, static_cast<double>(count * length), total.mean(), "evaluate");
+    context.protocol.progress("tokens", static_cast<double>(total.tokens), static_cast<double>(count * length), total.mean(),
+                              "evaluate");
     if (context.stop.load() != 0) {
       outcome.ending = Ending::interrupted;
-      return {};
+      break;
     }
     if (!std::isfinite(sum.loss)) {
       outcome.ending = Ending::diverged;
       outcome.error = "the loss on domain " + label + " was not finite";
-      return {};
+      break;
     }
   }
+  work.language_read_outs = static_cast<double>(total.tokens);
+  measured.models.add_cost(work, outcome.cost);
   return {};
 }
 
-Status measure_items(StageContext& context, const EvaluateOptions& options, const Gpt& model, StageOutcome& outcome, Work& work) {
+Status measure_items(StageContext& context, const EvaluateOptions& options, const Measured& measured, StageOutcome& outcome) {
   std::string table = "set\tid\tlabel\tprediction\tcorrect\tloss\n";
+  Work work;
   for (const auto& set : options.on) {
     const auto split = split_of(set);
     if (!split)
@@ -110,33 +133,33 @@ Status measure_items(StageContext& context, const EvaluateOptions& options, cons
                   fmt::format("the task has no set `{}`; {}", set, suggestion(set, {"test", "valid", "train"})));
     auto task = EvaluationTask::open(context.job.task, *split);
     if (!task) return pass(task);
-    if (model.architecture().classes != task->facts().class_count())
+    if (measured.models.classes() != task->facts().class_count())
       return fail(ErrorKind::failed,
-                  fmt::format("the model tells {} classes apart, the task has {}", model.architecture().classes,
+                  fmt::format("the model tells {} classes apart, the task has {}", measured.models.classes(),
                               task->facts().class_count()),
                   "evaluate a stage that was fine-tuned for this task");
     const Items& items = task->items();
     if (items.count() == 0) return fail(ErrorKind::failed, "the set `" + set + "` is empty");
     const std::vector<std::int64_t> chosen = fixed_items(items, options.items.value_or(0));
-    const auto results = classify(model, items, chosen, [&](std::int64_t done) {
+    const auto results = measured.models.classify(items, chosen, [&](std::int64_t done) {
       context.protocol.progress("examples", static_cast<double>(done), static_cast<double>(chosen.size()), 0, "evaluate");
       return context.stop.load() == 0;
     });
     for (const auto& result : results)
-      work.add_sequences(1, static_cast<double>(std::min(model.architecture().longest_item(), items.length(result.item))));
+      work.add_sequences(1, static_cast<double>(std::min(measured.models.longest_item(), items.length(result.item))));
     work.class_read_outs += static_cast<double>(results.size());
     if (results.size() < chosen.size()) {
       outcome.ending = Ending::interrupted;
-      return {};
+      break;
     }
     const ClassScore sum = score(results);
-    context.series.log("accuracy", 0, sum.accuracy, {{"set", set}});
-    context.series.log("loss", 0, sum.loss, {{"set", set}});
+    context.series.log("accuracy", 0, sum.accuracy, measured.row("set", set));
+    context.series.log("loss", 0, sum.loss, measured.row("set", set));
     if (auto status = context.series.flush(); !status) return status;
     if (!std::isfinite(sum.loss)) {
       outcome.ending = Ending::diverged;
       outcome.error = "the loss on the set " + set + " was not finite";
-      return {};
+      break;
     }
     const auto& classes = task->facts().classes;
     for (const auto& result : results)
@@ -145,60 +168,80 @@ Status measure_items(StageContext& context, const EvaluateOptions& options, cons
                       printable(classes[static_cast<std::size_t>(result.prediction)]), result.label == result.prediction ? 1 : 0,
                       number(result.loss));
   }
-  outcome.files["items.tsv"] = std::move(table);
+  const auto point = measured.labels.find("progress");
+  outcome.files[point == measured.labels.end() ? "items.tsv" : fmt::format("items-{}.tsv", point->second)] = std::move(table);
+  measured.models.add_cost(work, outcome.cost);
   return {};
 }
 
 Result<StageOutcome> run(StageContext& context) {
   auto read = stage_options<EvaluateOptions>(parameters, context.job, context.components);
   if (auto status = read.status(); !status) return pass(status);
-  if (context.job.input("from") == nullptr) return fail(ErrorKind::usage, "evaluate needs an input `from`");
-  auto start = starting_model(context, 0, {});
-  if (!start) return pass(start);
-  const Gpt& model = *start->model;
+  const EvaluateOptions& options = read.values;
+  const auto inputs = context.job.all_inputs("from");
+  if (inputs.empty()) return fail(ErrorKind::usage, "evaluate needs an input `from`");
+  std::vector<std::vector<const JobInput*>> turns;  // measured one after the other
+  if (options.at.empty())
+    turns.push_back(inputs);
+  else
+    for (const JobInput* input : inputs) turns.push_back({input});
   StageOutcome outcome;
-  Work work;
-  if (context.job.config.contains("data") && !context.job.config["data"].is_null())
-    if (auto status = measure_text(context, read.values, model, outcome, work); !status) return pass(status);
-  if (!read.values.on.empty() && outcome.ending == Ending::done)
-    if (auto status = measure_items(context, read.values, model, outcome, work); !status) return pass(status);
-  const PlannedModel facts = facts_of(model);
-  outcome.cost = {work.tokens, forward_flops(facts, work), facts.total, facts.active, 0};
+  for (const auto& turn : turns) {
+    auto models = Ensemble::open(turn, context.components);
+    if (!models) return pass(models);
+    Measured measured{std::move(*models), {}};
+    if (!options.at.empty()) measured.labels["progress"] = turn.front()->snapshot;
+    if (options.data.given && outcome.ending == Ending::done)
+      if (auto status = measure_text(context, options, measured, outcome); !status) return pass(status);
+    if (!options.on.empty() && outcome.ending == Ending::done)
+      if (auto status = measure_items(context, options, measured, outcome); !status) return pass(status);
+  }
   return outcome;
 }
 
 CheckResult check(const CheckContext& context) {
   CheckResult result;
-  auto read = stage_options<EvaluateOptions>(parameters, context.job, context.components);
+  const Job& job = context.job;
+  auto read = stage_options<EvaluateOptions>(parameters, job, context.components);
   result.problems = read.problems;
-  const bool text = context.job.config.contains("data") && !context.job.config["data"].is_null();
-  if (!text && read.values.on.empty())
+  const EvaluateOptions& options = read.values;
+  if (!options.data.given && options.on.empty() && read.problems.empty())
     result.problems.push_back({"", "says neither which text (`data`) nor which sets (`on`) to measure"});
-  for (const auto& set : read.values.on)
+  for (const auto& set : options.on)
     if (!split_of(set))
       result.problems.push_back(
           {"on", fmt::format("the task has no set `{}`; {}", set, suggestion(set, {"test", "valid", "train"}))});
-  if (context.job.input("from") == nullptr) result.problems.push_back({"from", "a model to measure is needed"});
+  const auto inputs = job.all_inputs("from");
+  if (inputs.empty()) result.problems.push_back({"from", "a model to measure is needed"});
+  if (!options.at.empty() && options.at.size() != inputs.size())
+    result.problems.push_back({"at", fmt::format("{} points, but {} states are read", options.at.size(), inputs.size())});
   if (!result.problems.empty()) return result;
-  const auto model = planned_starting_model(context, 0, {}, result.problems);
-  if (!model) return result;
-  if (!read.values.on.empty() && model->architecture.classes == 0)
-    result.problems.push_back({"on", "the model read has no classification head: evaluate a fine-tuned stage"});
-  Work work;
-  if (text && !context.job.corpus.empty()) {
-    const auto facts = CorpusFacts::read(context.job.corpus);
-    if (facts)
-      for (const auto& wanted : read.values.domains)
-        if (std::find(facts->domains.begin(), facts->domains.end(), wanted) == facts->domains.end())
-          result.problems.push_back(
-              {"data.domains", fmt::format("the corpus has no domain `{}`; {}", wanted, suggestion(wanted, facts->domains))});
+  if (options.data.given && !job.corpus.empty()) {
+    if (const auto facts = CorpusFacts::read(job.corpus); facts)
+      if (const auto selection = select_domains(options.data, facts->domains, job); !selection)
+        result.problems.push_back({"data.domains", selection.error().message});
   }
-  if (text && read.values.tokens) {
-    const auto length = static_cast<double>(model->architecture.context);
-    work.add_sequences(std::ceil(static_cast<double>(*read.values.tokens) / length), length);
-    work.language_read_outs = work.tokens;
+  for (const JobInput* input : inputs) {
+    const auto model = planned_of(*input, context);
+    if (!model) {
+      result.problems.push_back({"from", model.error().message});
+      return result;
+    }
+    if (!options.on.empty() && model->architecture.classes == 0)
+      result.problems.push_back({"on", "the model read has no classification head: evaluate a fine-tuned stage"});
+    Work work;
+    if (options.data.tokens > 0) {
+      const auto length = static_cast<double>(model->architecture.context);
+      work.add_sequences(std::ceil(static_cast<double>(options.data.tokens) / length), length);
+      work.language_read_outs = work.tokens;
+    }
+    result.cost.tokens = work.tokens;
+    result.cost.flops += forward_flops(*model, work);
+    const bool first = input == inputs.front();
+    result.cost.total_parameters = (first || options.at.empty() ? result.cost.total_parameters : 0) + model->total;
+    result.cost.active_parameters = (first || options.at.empty() ? result.cost.active_parameters : 0) + model->active;
+    result.cost.memory += training_memory(*model, 0);
   }
-  result.cost = {work.tokens, forward_flops(*model, work), model->total, model->active, training_memory(*model, 0)};
   return result;
 }
 
@@ -209,7 +252,7 @@ Verb evaluate_verb() {
           "measures a model on text or on the sets of a task",
           true,
           "none",
-          {{"from", "model", true}},
+          {{"from", "model", true, true}},
           true,
           false,
           {},

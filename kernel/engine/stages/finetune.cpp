@@ -1,28 +1,22 @@
-// finetune: the whole model and a classification head on the items of a task.
+// finetune: the whole model and a classification head on the items of a task, or the language model on selected text.
+#include "kernel/engine/stages/finetune.h"
+
 #include <ATen/ATen.h>
 
 #include <cmath>
-#include <numeric>
 
 #include "kernel/engine/stages/classification.h"
-#include "kernel/engine/stages/options.h"
 #include "kernel/engine/stages/stage_model.h"
-#include "kernel/engine/stages/training_loop.h"
 #include "kernel/engine/stages/verbs.h"
 
 namespace moiety::engine {
 namespace {
 
-struct FinetuneOptions : TrainingOptions {
-  std::string task;
-  Budget budget;
-  std::int64_t batch = 0, micro_batch = 0, item_tokens = 0, every_steps = 0, items = 0;
-};
-
 constexpr Parameter parameters[] = {
-    required<&FinetuneOptions::task>("task", "the task to learn"),
-    required<&FinetuneOptions::budget>("budget", "how long: examples, epochs, steps or tokens (at the items' mean length)"),
-    param<&FinetuneOptions::batch>("batch", 32, "items a step").range(1, 1000000).in("items"),
+    optional<&FinetuneOptions::task>("task", "the task to learn"),
+    optional<&FinetuneOptions::data>("data", "instead of a task: text whose next tokens are learned, in whole windows"),
+    required<&FinetuneOptions::budget>("budget", "how long: examples, epochs, steps or tokens (of a task at its mean length)"),
+    param<&FinetuneOptions::batch>("batch", 32, "items or windows a step").range(1, 1000000).in("items"),
     param<&FinetuneOptions::micro_batch>("micro_batch", 0, "items computed at once, the rest is accumulated; 0: the whole batch")
         .range(0, 1000000)
         .in("items"),
@@ -36,36 +30,24 @@ constexpr Parameter parameters[] = {
     param<&FinetuneOptions::every_steps>("validation.every_steps", 0, "steps between two validations; 0: only at the end")
         .at_least(0)
         .in("steps"),
-    param<&FinetuneOptions::items>("validation.items", 1000, "validation items, the same for every seed; 0: all")
+    param<&FinetuneOptions::items>("validation.items", 1000, "of a task: validation items, the same for every seed; 0: all")
         .at_least(0)
-        .in("items")};
+        .in("items"),
+    param<&FinetuneOptions::windows>("validation.windows", 128, "of text: validation windows, in proportion to the domains")
+        .at_least(1)
+        .in("windows"),
+    param<&FinetuneOptions::distill_weight>("distill.weight", 0.5, "share of the loss that is the teacher's").range(0, 1),
+    param<&FinetuneOptions::temperature>("distill.temperature", 1.0, "of both distributions where they are compared").above(0)};
 
 constexpr Output metrics[] = {metric("loss", "nats", -1, "training loss of a step, an item"),
                               metric("learning_rate", "", 0, "rate of a step"),
-                              metric("valid_loss", "nats", -1, "loss of the validation items"),
-                              metric("valid_accuracy", "share", +1, "share of the validation items that are right")};
-constexpr Output results[] = {metric("valid_loss", "nats", -1, "at the end"), metric("valid_accuracy", "share", +1, "at the end"),
+                              metric("valid_loss", "nats", -1, "loss of the validation items, or of the windows, a token"),
+                              metric("valid_accuracy", "share", +1, "share of the validation items that are right").with("task"),
+                              metric("perplexity", "", -1, "exp of the last valid_loss").with("data")};
+constexpr Output results[] = {metric("valid_loss", "nats", -1, "at the end"),
+                              metric("valid_accuracy", "share", +1, "at the end").with("task"),
+                              metric("perplexity", "", -1, "at the end").with("data"),
                               metric("tokens", "tokens", 0, "trained on"), metric("flops", "", 0, "spent on training")};
-
-/// Which item stands at a place of the endless list of shuffled epochs; it depends on the seed alone.
-class ItemOrder {
- public:
-  ItemOrder(std::int64_t items, Random random) : random_(random), order_(static_cast<std::size_t>(items)) {}
-  std::int64_t at(std::int64_t place) {
-    const auto items = static_cast<std::int64_t>(order_.size());
-    if (place / items != epoch_) {
-      epoch_ = place / items;
-      std::iota(order_.begin(), order_.end(), 0);
-      random_.fork(static_cast<std::uint64_t>(epoch_)).shuffle(order_);
-    }
-    return order_[static_cast<std::size_t>(place % items)];
-  }
-
- private:
-  Random random_;
-  std::int64_t epoch_ = -1;
-  std::vector<std::int64_t> order_;
-};
 
 /// Of the items that `architecture` reads, at most: how many of them are cut is not known before they are read.
 double mean_length(const TaskFacts& facts, const Architecture& architecture) {
@@ -73,11 +55,15 @@ double mean_length(const TaskFacts& facts, const Architecture& architecture) {
   return std::min(mean, static_cast<double>(architecture.longest_item()));
 }
 
+constexpr const char* what_to_learn = "either `task` or `data` says what is learned";
+
 Result<StageOutcome> run(StageContext& context) {
   const Job& job = context.job;
   auto read = stage_options<FinetuneOptions>(parameters, job, context.components);
   if (auto status = read.status(); !status) return pass(status);
   const FinetuneOptions& options = read.values;
+  if (options.task.empty() == !options.data.given) return fail(ErrorKind::usage, what_to_learn);
+  if (options.data.given) return finetune_text(context, options);
   auto task = TrainingTask::open(job.task);
   if (!task) return pass(task);
   const Items& items = task->items(TrainingSplit::train);
@@ -93,8 +79,9 @@ Result<StageOutcome> run(StageContext& context) {
   const auto examples =
       examples_of(options.budget, options.batch, items.count(), mean_length(task->facts(), model.architecture()));
   if (!examples) return pass(examples);
-  const std::int64_t steps = (*examples + options.batch - 1) / options.batch;
-  const std::int64_t micro = options.micro_batch > 0 ? std::min(options.micro_batch, options.batch) : options.batch;
+  const std::int64_t steps = (*examples + options.batch - 1) / options.batch, micro = options.micro();
+  const auto teacher = teacher_of(context, model.architecture());
+  if (!teacher) return pass(teacher);
 
   ItemOrder order(items.count(), Random(static_cast<std::uint64_t>(job.seeds.data)).fork("items"));
   const Random noise = Random(static_cast<std::uint64_t>(job.seeds.noise)).fork("finetune");
@@ -110,9 +97,7 @@ Result<StageOutcome> run(StageContext& context) {
   plan.total = *examples;
   plan.done = [&] { return taken; };
   plan.accumulate = [&](std::int64_t step) {
-    std::vector<std::int64_t> chosen;
-    for (std::int64_t place = step * options.batch; place < std::min(*examples, (step + 1) * options.batch); ++place)
-      chosen.push_back(order.at(place));
+    const auto chosen = order.of_step(step, options.batch, *examples);
     const auto count = static_cast<std::int64_t>(chosen.size());
     double loss = 0;
     for (std::int64_t first = 0; first < count; first += micro) {
@@ -124,11 +109,23 @@ Result<StageOutcome> run(StageContext& context) {
       forward.random = noise.fork(static_cast<std::uint64_t>(step)).fork(static_cast<std::uint64_t>(first / micro));
       forward.dropout = options.dropout;
       const double share = static_cast<double>(last - first) / static_cast<double>(count);
-      const at::Tensor of_labels = class_loss(model.class_logits(packed.batch, forward), packed.labels);
-      at::Tensor total = of_labels;
+      const at::Tensor logits = model.class_logits(packed.batch, forward);
+      at::Tensor own;
+      if (*teacher) {
+        at::Tensor taught;
+        {
+          const at::NoGradGuard no_gradient;
+          ForwardContext of_teacher;
+          taught = (*teacher)->class_logits(packed.batch, of_teacher);
+        }
+        own = distilled_loss(logits, taught, packed.labels, options.distillation());
+      } else {
+        own = class_loss(logits, packed.labels);
+      }
+      at::Tensor total = own;
       for (const at::Tensor& extra : forward.losses) total = total + extra;
       (share == 1 ? total : total * share).backward();
-      loss += share * of_labels.item<double>();
+      loss += share * own.item<double>();
       work.add(packed.batch.spans);
     }
     taken += count;
@@ -152,14 +149,20 @@ Result<StageOutcome> run(StageContext& context) {
     return std::isfinite(valid_loss);
   };
 
+  plan.so_far = [&](StageOutcome& so_far) {
+    work.class_read_outs = static_cast<double>(taken);
+    const PlannedModel cost = facts_of(model);
+    so_far.cost = {work.tokens, training_flops(cost, work), cost.total, cost.active, 0};
+    if (*teacher) so_far.cost.flops += forward_flops(facts_of(**teacher), work);
+  };
+
   auto end = train(context, plan);
   if (!end) return pass(end);
   outcome.ending = end->ending;
   outcome.error = end->error;
-  work.class_read_outs = static_cast<double>(taken);
-  const PlannedModel cost = facts_of(model);
-  outcome.cost = {work.tokens, training_flops(cost, work), cost.total, cost.active, 0};
+  plan.so_far(outcome);
   if (outcome.ending != Ending::done) return outcome;
+  outcome.schedule = end->schedule;
   outcome.results = {{"valid_loss", valid_loss},
                      {"valid_accuracy", valid_accuracy},
                      {"tokens", outcome.cost.tokens},
@@ -171,6 +174,17 @@ CheckResult check(const CheckContext& context) {
   CheckResult result;
   auto read = stage_options<FinetuneOptions>(parameters, context.job, context.components);
   result.problems = read.problems;
+  const FinetuneOptions& options = read.values;
+  if (!read.problems.empty()) return result;
+  if (options.task.empty() == !options.data.given) {
+    result.problems.push_back({"", what_to_learn});
+    return result;
+  }
+  if (options.data.given) {
+    if (options.item_tokens == 0) return check_finetune_text(context, options);
+    result.problems.push_back({"item_tokens", "text has no items"});
+    return result;
+  }
   TaskFacts facts;
   if (context.job.task.empty()) {
     facts.classes = {""};  // a task that is not prepared yet: there will be a head, its costs are counted with one class
@@ -182,22 +196,23 @@ CheckResult check(const CheckContext& context) {
     }
     facts = std::move(*known);
   }
-  auto model = planned_starting_model(context, facts.vocabulary, {facts.class_count(), read.values.item_tokens}, result.problems);
-  if (!model || !read.problems.empty()) return result;
-  const std::int64_t batch = read.values.batch;
+  auto model = planned_starting_model(context, facts.vocabulary, {facts.class_count(), options.item_tokens}, result.problems);
+  if (!model) return result;
+  const std::int64_t batch = options.batch;
   const double length = std::max(1.0, mean_length(facts, model->architecture));
-  const auto examples = examples_of(read.values.budget, batch, facts.train_items, length);
+  const auto examples = examples_of(options.budget, batch, facts.train_items, length);
   if (!examples) {
     result.problems.push_back({"budget", examples.error().message});
     return result;
   }
-  if (read.values.micro_batch > batch) result.problems.push_back({"micro_batch", "is larger than the batch"});
+  if (options.micro_batch > batch) result.problems.push_back({"micro_batch", "is larger than the batch"});
   Work work;
   work.add_sequences(static_cast<double>(*examples), length);
   work.class_read_outs = static_cast<double>(*examples);
-  result.cost = {
-      work.tokens, training_flops(*model, work), model->total, model->active,
-      training_memory(*model, static_cast<double>(read.values.micro_batch > 0 ? read.values.micro_batch : batch) * length)};
+  result.cost = {work.tokens, training_flops(*model, work), model->total, model->active,
+                 training_memory(*model, static_cast<double>(options.micro()) * length)};
+  const bool distills = context.job.config.contains("distill") && context.job.config["distill"].is_object();
+  result.cost.flops += check_teacher(context, distills, facts.class_count(), work, result.problems);
   result.model = std::move(model);
   return result;
 }
@@ -206,12 +221,12 @@ CheckResult check(const CheckContext& context) {
 
 Verb finetune_verb() {
   return {"finetune",
-          "trains the whole model and a classification head on a task",
+          "trains the whole model: with a classification head on a task, or on selected text",
           false,
           "model",
-          {{"from", "model", false}},
+          {{"from", "model", false}, {"teacher", "model", false}},
           false,
-          true,
+          false,
           {"init", "data", "noise"},
           parameters,
           std::size(parameters),
@@ -220,7 +235,8 @@ Verb finetune_verb() {
           results,
           std::size(results),
           &run,
-          &check};
+          &check,
+          {{"distill", "learning from a `teacher` too"}}};
 }
 
 }  // namespace moiety::engine

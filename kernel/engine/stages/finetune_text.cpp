@@ -1,0 +1,183 @@
+// Fine-tuning a language model on selected text: every window once an epoch, in an order that the seed says.
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "kernel/engine/stages/finetune.h"
+#include "kernel/engine/stages/stage_model.h"
+#include "kernel/engine/stages/training_text.h"
+
+namespace moiety::engine {
+namespace {
+
+/// Tokens and their cost: of the student's training, and of the teacher's forward passes.
+Work window_work(double windows, double length) {
+  Work work;
+  work.add_sequences(windows, length);
+  work.language_read_outs = work.tokens;
+  return work;
+}
+
+}  // namespace
+
+Result<StageOutcome> finetune_text(StageContext& context, const FinetuneOptions& options) {
+  const Job& job = context.job;
+  const auto corpus = TrainingCorpus::open(job.corpus, job.corpus_fraction);
+  if (!corpus) return pass(corpus);
+  const auto& facts = corpus->facts();
+  auto start = starting_model(context, facts.vocabulary, {});
+  if (!start) return pass(start);
+  StageOutcome outcome;
+  outcome.model = std::move(start->model);
+  Gpt& model = *outcome.model;
+  const std::int64_t length = model.architecture().context;
+  const auto text = TrainingText::open(*corpus, options.data, job, length);
+  if (!text) return pass(text);
+  const WindowPool& pool = text->pool;
+  const TokenStreams& valid = text->valid;
+  const auto examples = examples_of(options.budget, options.batch, pool.table.windows(), static_cast<double>(length));
+  if (!examples) return pass(examples);
+  const auto teacher = teacher_of(context, model.architecture());
+  if (!teacher) return pass(teacher);
+  const auto labels_of = [&](const Gpt& whose, const char* input, const TokenStreams& streams, bool training) {
+    const JobInput* read = job.input(input);
+    return window_labels(whose, read == nullptr ? "" : read->path, context.components,
+                         {&streams, &text->selection.names, &facts.domains, length, training}, false);
+  };
+  const auto labels = labels_of(model, "from", pool.streams, true), valid_labels = labels_of(model, "from", valid, false);
+  if (!labels) return pass(labels);
+  if (!valid_labels) return pass(valid_labels);
+  const auto teacher_labels = labels_of(*teacher ? **teacher : model, *teacher ? "teacher" : "from", pool.streams, true);
+  if (!teacher_labels) return pass(teacher_labels);
+
+  const std::int64_t steps = (*examples + options.batch - 1) / options.batch, micro = options.micro();
+  ItemOrder order(pool.table.windows(), Random(static_cast<std::uint64_t>(job.seeds.data)).fork("items"));
+  const Random noise = Random(static_cast<std::uint64_t>(job.seeds.noise)).fork("finetune");
+  const FixedWindows valid_windows = proportional_windows(valid, length, options.windows);
+  double valid_loss = 0;
+  std::int64_t taken = 0;  // examples
+  TrainingPlan plan;
+  plan.model = &model;
+  plan.options = options;
+  plan.steps = steps;
+  plan.tokens_per_step = static_cast<double>(options.batch * length);
+  plan.unit = "tokens";
+  plan.total = *examples * length;
+  plan.done = [&] { return taken * length; };
+  plan.accumulate = [&](std::int64_t step) {
+    const auto chosen = order.of_step(step, options.batch, *examples);
+    const auto count = static_cast<std::int64_t>(chosen.size());
+    double loss = 0;
+    for (std::int64_t first = 0; first < count; first += micro) {
+      const std::int64_t last = std::min(count, first + micro);
+      const FixedWindows places = pool.locate({chosen.begin() + first, chosen.begin() + last});
+      const WindowBatch packed = pack_windows(pool.streams, length, places);
+      ForwardContext forward;
+      forward.training = true;
+      forward.step = step;
+      forward.random = noise.fork(static_cast<std::uint64_t>(step)).fork(static_cast<std::uint64_t>(first / micro));
+      forward.dropout = options.dropout;
+      labels->tell(places, forward);
+      const double share = static_cast<double>(last - first) / static_cast<double>(count);
+      const at::Tensor hidden = model.hidden(packed.batch, forward);
+      at::Tensor own;
+      if (*teacher) {
+        at::Tensor taught;
+        {
+          const at::NoGradGuard no_gradient;
+          ForwardContext of_teacher;
+          teacher_labels->tell(places, of_teacher);
+          taught = (*teacher)->read_out((*teacher)->hidden(packed.batch, of_teacher));
+        }
+        own = distilled_loss(model.read_out(hidden), taught, packed.targets, options.distillation());
+      } else {
+        own = model.read_out_loss(hidden, packed.targets);
+      }
+      at::Tensor total = own;
+      for (const at::Tensor& extra : forward.losses) total = total + extra;
+      (share == 1 ? total : total * share).backward();
+      loss += share * own.item<double>();
+    }
+    taken += count;
+    return loss;
+  };
+  plan.state = [&](Archive& archive) {
+    archive("stage.taken", taken);
+    archive("stage.valid_loss", valid_loss);
+  };
+  plan.after_step = [&](std::int64_t step) {
+    if (step != steps && (options.every_steps == 0 || step % options.every_steps != 0)) return true;
+    valid_loss = loss_of(token_losses_of(model, *valid_labels), valid, length, valid_windows, 16).mean();
+    context.series.log("valid_loss", step, valid_loss);
+    return std::isfinite(valid_loss);
+  };
+  std::map<std::string, std::string> inherited;
+  if (const JobInput* from = job.input("from")) {
+    auto files = inherited_files(from->path);
+    if (!files) return pass(files);
+    inherited = std::move(*files);
+  }
+  plan.so_far = [&](StageOutcome& so_far) {
+    const Work work = window_work(static_cast<double>(taken), static_cast<double>(length));
+    const PlannedModel cost = facts_of(model);
+    so_far.cost = {work.tokens, training_flops(cost, work), cost.total, cost.active, 0};
+    if (*teacher) so_far.cost.flops += forward_flops(facts_of(**teacher), work);
+    so_far.files = inherited;
+  };
+
+  auto end = train(context, plan);
+  if (!end) return pass(end);
+  outcome.ending = end->ending;
+  outcome.error = end->error;
+  plan.so_far(outcome);
+  if (outcome.ending != Ending::done) return outcome;
+  outcome.schedule = end->schedule;
+  context.series.log("perplexity", steps, std::exp(valid_loss));
+  outcome.results = {{"valid_loss", valid_loss},
+                     {"perplexity", std::exp(valid_loss)},
+                     {"tokens", outcome.cost.tokens},
+                     {"flops", outcome.cost.flops}};
+  return outcome;
+}
+
+CheckResult check_finetune_text(const CheckContext& context, const FinetuneOptions& options) {
+  CheckResult result;
+  const Job& job = context.job;
+  CorpusFacts facts;
+  if (!job.corpus.empty()) {
+    auto known = CorpusFacts::read(job.corpus, job.corpus_fraction);
+    if (!known) {
+      result.problems.push_back({"corpus", known.error().message});
+      return result;
+    }
+    facts = std::move(*known);
+  }
+  auto model = planned_starting_model(context, facts.vocabulary, {}, result.problems);
+  if (!model) return result;
+  const std::int64_t length = model->architecture.context;
+  std::int64_t epoch = 0;
+  if (!job.corpus.empty()) {
+    const auto selection = select_domains(options.data, facts.domains, job);
+    if (!selection) {
+      result.problems.push_back({"data", selection.error().message});
+      return result;
+    }
+    for (const std::int64_t windows : windows_of(pieces_of(*selection, facts.train_tokens, length), length)) epoch += windows;
+  }
+  const auto examples = examples_of(options.budget, options.batch, epoch, static_cast<double>(length));
+  if (!examples) {
+    result.problems.push_back({"budget", examples.error().message});
+    return result;
+  }
+  if (options.micro_batch > options.batch) result.problems.push_back({"micro_batch", "is larger than the batch"});
+  const Work work = window_work(static_cast<double>(*examples), static_cast<double>(length));
+  result.cost = {work.tokens, training_flops(*model, work), model->total, model->active,
+                 training_memory(*model, static_cast<double>(options.micro() * length))};
+  const bool distills = job.config.contains("distill") && job.config["distill"].is_object();
+  result.cost.flops += check_teacher(context, distills, 0, work, result.problems);
+  model->trained_steps = model->schedule_steps = (*examples + options.batch - 1) / options.batch;
+  result.model = std::move(model);
+  return result;
+}
+
+}  // namespace moiety::engine
