@@ -4,21 +4,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
-#include <vector>
 
 #include "kernel/engine/checkpoint/state_archive.h"
+#include "kernel/engine/layers/attention_experts.h"
 #include "kernel/engine/layers/feed_forward.h"
+#include "kernel/engine/layers/gate.h"
 #include "kernel/engine/layers/routed_feed_forward.h"
 
 namespace moiety::engine {
 namespace {
 
-std::string text(at::IntArrayRef sizes) { return fmt::format("[{}]", fmt::join(sizes.begin(), sizes.end(), ", ")); }
-
 bool finite(const at::Tensor& tensor) { return at::isfinite(tensor.detach()).all().item<bool>(); }
-
-bool is_float(const at::Tensor& tensor) { return at::isFloatingType(tensor.scalar_type()); }
 
 /// x [rows, d] → [B, L, d] with a mask [B, L], undefined when all sequences are equally long.
 void give_sequences(const at::Tensor& x, const Spans& spans, RouterInput& input) {
@@ -49,126 +47,72 @@ at::Tensor of_tokens(const at::Tensor& of_sequences, const Spans& spans) {
   return of_sequences.index_select(0, sequence);
 }
 
-}  // namespace
-
-/// The tensors by role, which is how a router reads them.
-class ExpertSite::RoleBank final : public Bank {
- public:
-  std::int64_t experts() const override { return count; }
-  bool has(std::string_view role) const override { return roles.count(std::string(role)) > 0; }
-  at::Tensor weight(std::string_view role) const override {
-    const auto found = roles.find(std::string(role));
-    if (found == roles.end()) throw std::out_of_range("this bank has no role " + std::string(role));
-    return *found->second;
-  }
-  at::Tensor keys() const override { return weight("in"); }
-  at::Tensor maybe(const char* role) const { return has(role) ? weight(role) : at::Tensor(); }
-
-  std::int64_t count = 0;
-  std::map<std::string, Weight> roles;
-};
-
-namespace {
-
-/// Declares in the store and remembers what stands for which role, with the shape that was asked for.
-class RoleRecorder final : public Parameters {
- public:
-  RoleRecorder(ParameterStore& store, std::string prefix) : inner_(store, std::move(prefix)) {}
-  Weight add(Spec spec) override {
-    const std::string role = spec.name;
-    shapes[role] = spec.shape;
-    return roles[role] = inner_.add(std::move(spec));
-  }
-  std::map<std::string, Weight> roles;
-  std::map<std::string, std::vector<std::int64_t>> shapes;
-
- private:
-  PrefixedParameters inner_;
-};
-
-}  // namespace
-
-at::Tensor gate_of(const Routing& routing, std::int64_t rows, std::int64_t experts, const at::Tensor& hidden,
-                   const char* router) {
-  const auto refuse = [router](const std::string& what) { throw ComponentFailure(router, "route", what); };
-  const at::Tensor &chosen = routing.experts, &weights = routing.weights;
-  if (chosen.defined()) {
-    if (chosen.scalar_type() != at::kLong) refuse(fmt::format("experts are {}, not int64", c10::toString(chosen.scalar_type())));
-    if (chosen.dim() != 2 || chosen.size(0) != rows)
-      refuse(fmt::format("experts are {}, not [{}, k]", text(chosen.sizes()), rows));
-    if (chosen.numel() > 0) {
-      const auto low = chosen.min().item<std::int64_t>(), high = chosen.max().item<std::int64_t>();
-      if (low < -1 || high >= experts) refuse(fmt::format("expert {} of {} was chosen", low < -1 ? low : high, experts));
-    }
-  }
-  if (weights.defined()) {
-    const std::int64_t columns = chosen.defined() ? chosen.size(1) : experts;
-    if (weights.dim() != 2 || weights.size(0) != rows || weights.size(1) != columns)
-      refuse(fmt::format("weights are {}, not [{}, {}]", text(weights.sizes()), rows, columns));
-    if (!is_float(weights)) refuse(fmt::format("weights are {}, not floating-point", c10::toString(weights.scalar_type())));
-    if (!finite(weights) && finite(hidden)) refuse("weights are not finite although the input is");
-  }
-  if (!chosen.defined()) return weights.defined() ? weights.to(hidden.scalar_type()) : at::Tensor();
-  // An empty place (−1) goes to a column of its own, which is cut off.
-  const at::Tensor places = chosen.remainder(experts + 1);
-  const at::Tensor values = weights.defined() ? weights.to(hidden.scalar_type()) : at::ones(chosen.sizes(), hidden.options());
-  return at::zeros({rows, experts + 1}, hidden.options()).scatter_add(1, places, values).narrow(1, 0, experts);
+/// The different experts that rows run, ascending.
+std::vector<std::int64_t> used_experts(const at::Tensor& chosen) {
+  const at::Tensor all = chosen.contiguous();
+  std::vector<std::int64_t> used(all.data_ptr<std::int64_t>(), all.data_ptr<std::int64_t>() + all.numel());
+  std::sort(used.begin(), used.end());
+  used.erase(std::unique(used.begin(), used.end()), used.end());
+  if (!used.empty() && used.front() < 0) used.erase(used.begin());
+  return used;
 }
 
-ExpertSite::ExpertSite(Site site, Instance constructor, Instance router)
-    : site_(site), bank_(std::make_shared<RoleBank>()), constructor_(std::move(constructor)), router_(std::move(router)) {
-  bank_->count = site_.experts;
+/// Numbers of experts → their places in `used`; −1 stays.
+at::Tensor renumbered(const at::Tensor& chosen, const std::vector<std::int64_t>& used) {
+  const at::Tensor places = chosen.clone();
+  auto* place = places.data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < places.numel(); ++i)
+    if (place[i] >= 0) place[i] = std::lower_bound(used.begin(), used.end(), place[i]) - used.begin();
+  return places;
+}
+
+}  // namespace
+
+const char* name_of(Place place) { return place == Place::attention ? "attention" : "feed_forward"; }
+
+std::string site_prefix(Place place, std::int64_t layer) { return fmt::format("layer{}.{}.", layer, name_of(place)); }
+
+const ExpertSite* find_site(const Sites& sites, Place place, std::int64_t layer) {
+  for (const auto& site : sites)
+    if (site->site().place == place && site->site().layer == layer) return site.get();
+  return nullptr;
+}
+
+ExpertSite::ExpertSite(Site site, Instance constructor, Instance router, double capacity)
+    : site_(site),
+      capacity_(capacity),
+      bank_(std::make_unique<RoleBank>(site)),
+      constructor_(std::move(constructor)),
+      router_(std::move(router)) {
   by_sequence_ = call("rows", router_, [&] { return router_.as<Router>().rows(); }) == Rows::sequence;
+  needs_ = call("needs", router_, [&] { return router_.component->needs(); });
+  wants_sequences_ = by_sequence_ || needs_.domain_labels || needs_.cluster_labels;
 }
 
 void ExpertSite::bind(ParameterStore& store, const std::string& prefix) {
-  RoleRecorder recorder(store, prefix);
-  call("bind", constructor_, [&] { constructor_.as<ExpertConstructor>().bind(site_, recorder); });
-  const std::int64_t n = site_.experts, d = site_.width;
-  const auto refuse = [this](const std::string& what) { throw ComponentFailure(constructor_.name, "bind", what); };
-  const auto in = recorder.shapes.find("in"), out = recorder.shapes.find("out");
-  if (in == recorder.shapes.end() || out == recorder.shapes.end()) refuse("the roles `in` and `out` must be declared");
-  const std::int64_t s = in->second.size() == 3 ? in->second[1] : 0;
-  const auto expect = [&](const char* role, const std::vector<std::vector<std::int64_t>>& allowed) {
-    const auto shape = recorder.shapes.find(role);
-    if (shape == recorder.shapes.end()) return;
-    for (const auto& one : allowed)
-      if (shape->second == one) return;
-    refuse(fmt::format("`{}` is {}, not {}", role, text(shape->second), text(allowed.front())));
-  };
-  neurons_ = s;
-  expect("in", {{n, s, d}});
-  expect("out", {{n, d, s}});
-  expect("in_bias", {{n, s}});
-  expect("out_bias", {{1, d}, {n, d}});
-  for (const auto& [role, weight] : recorder.roles)
-    if (role != "in" && role != "out" && role != "in_bias" && role != "out_bias")
-      refuse("no feed-forward has a role `" + role + "`");
-  bank_->roles = std::move(recorder.roles);
+  bank_->bind(constructor_, store, prefix);
   PrefixedParameters of_router(store, prefix + "router.");
   call("bind", router_, [&] { router_.as<Router>().bind(site_, of_router, *bank_); });
 }
 
-at::Tensor ExpertSite::forward(const at::Tensor& x, const Spans& spans, ForwardContext& context) const {
-  const std::int64_t rows = x.size(0), n = site_.experts, d = site_.width;
+Routing ExpertSite::route(const at::Tensor& x, const Spans& spans, ForwardContext& context) const {
   RouterInput input;
-  if (by_sequence_ || spans.common_length() > 0)
+  if (wants_sequences_ || spans.common_length() > 0)
     give_sequences(x, spans, input);
   else
     input.hidden = x.unsqueeze(0);
+  if (needs_.domain_labels) input.domain = context.sequence_domain;
+  if (needs_.cluster_labels) input.cluster = context.sequence_cluster;
+  if ((needs_.domain_labels && !input.domain.defined()) || (needs_.cluster_labels && !input.cluster.defined()))
+    throw ComponentFailure(router_.name, "route", "asks for labels of the sequences, which are not known here");
   input.training = context.training;
   input.step = context.step;
   input.random = context.random.fork("router").fork(static_cast<std::uint64_t>(site_.layer));
-  Routing routing = call("route", router_, [&] { return router_.as<Router>().route(input); });
-  at::Tensor gate = gate_of(routing, by_sequence_ ? spans.count() : rows, n, x, router_.name);
-  if (context.training && routing.observed.defined()) {
-    observed_.push_back(routing.observed.detach());
-    if (routing.experts.defined()) chosen_.push_back(routing.experts);
-  }
-  if (by_sequence_) {
-    gate = of_tokens(gate, spans);
-    routing.experts = of_tokens(routing.experts, spans);
-  }
+  if (site_.place == Place::attention) input.random = input.random.fork("attention");
+  return call("route", router_, [&] { return router_.as<Router>().route(input); });
+}
+
+void ExpertSite::note_losses(const Routing& routing, const at::Tensor& x, ForwardContext& context) const {
   for (const auto& [name, value] : routing.losses) {
     const auto weight = router_.loss_weights.find(std::string(name));
     if (weight == router_.loss_weights.end())
@@ -179,23 +123,91 @@ at::Tensor ExpertSite::forward(const at::Tensor& x, const Spans& spans, ForwardC
       throw ComponentFailure(router_.name, "route", fmt::format("the loss `{}` is not finite although the input is", name));
     if (context.training && weight->second != 0) context.losses.push_back(value * weight->second);
   }
+  if (!context.training) return;
+  for (const auto& [name, value] : routing.metrics) {
+    Sum& sum = metrics_[std::string(name)];
+    sum.total += value.detach().item<double>();
+    ++sum.count;
+  }
+}
 
-  const at::Tensor in = bank_->weight("in"), out = bank_->weight("out"), in_bias = bank_->maybe("in_bias"),
-                   out_bias = bank_->maybe("out_bias");
-  const bool shared = out_bias.defined() && out_bias.size(0) == 1;
-  if (worth_routing(x, n, routing.experts)) {
-    const at::Tensor y = routed_feed_forward(x, {in, in_bias, out}, gate, routing.experts);
+at::Tensor ExpertSite::forward(const at::Tensor& x, const Spans& spans, ForwardContext& context) const {
+  const std::int64_t rows = by_sequence_ ? spans.count() : x.size(0);
+  Routing routing = route(x, spans, context);
+  if (capacity_ > 0 && routing.experts.defined()) {
+    gate_of(routing, rows, site_.experts, x, router_.name);  // what cannot be is told before it is counted
+    std::int64_t dropped = 0;
+    const double each = cost().experts_per_row * static_cast<double>(rows) / static_cast<double>(site_.experts);
+    const auto limit = static_cast<std::int64_t>(std::ceil(capacity_ * each - 1e-9));
+    const auto before = at::ge(routing.experts, 0).sum().item<std::int64_t>();
+    routing.experts =
+        within_capacity(routing.experts.contiguous(), site_.experts, std::max<std::int64_t>(1, limit), routing.priority, dropped);
+    if (context.training) {
+      Sum& sum = metrics_["dropped"];
+      sum.total += before > 0 ? static_cast<double>(dropped) / static_cast<double>(before) : 0;
+      ++sum.count;
+    }
+  }
+  at::Tensor gate = gate_of(routing, rows, site_.experts, x, router_.name);
+  if (context.training && routing.observed.defined()) {
+    observed_.push_back(routing.observed.detach());
+    if (routing.experts.defined()) chosen_.push_back(routing.experts);
+  }
+  note_losses(routing, x, context);
+  const at::Tensor of_sequences = by_sequence_ ? routing.experts : at::Tensor();
+  at::Tensor chosen = routing.experts;
+  if (by_sequence_) {
+    gate = of_tokens(gate, spans);
+    chosen = of_tokens(chosen, spans);
+  }
+  // Derived roles are made for the experts that somebody runs.
+  std::vector<std::int64_t> used;
+  const bool some = bank_->derives() && chosen.defined();
+  if (some) {
+    used = used_experts(chosen);
+    if (used.empty()) used = {0};
+    gate = gate.index_select(1, at::tensor(used, at::kLong));
+    chosen = renumbered(chosen, used);
+  }
+  const auto* which = some ? &used : nullptr;
+  if (site_.place == Place::attention)
+    return attention_of(x, spans, gate, some && of_sequences.defined() ? renumbered(of_sequences, used) : of_sequences, which,
+                        context.twice);
+  return feed_forward_of(x, gate, chosen, which, context.twice);
+}
+
+at::Tensor ExpertSite::feed_forward_of(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& chosen,
+                                       const std::vector<std::int64_t>* used, bool plain) const {
+  const at::Tensor in = bank_->maybe("in", used), out = bank_->maybe("out", used), in_bias = bank_->maybe("in_bias", used),
+                   out_bias = bank_->maybe("out_bias", used);
+  const std::int64_t n = in.size(0), d = site_.width;
+  const bool shared = out_bias.defined() && bank_->first_dimension("out_bias") == 1;
+  if (!plain && worth_routing(x, n, chosen)) {
+    const at::Tensor y = routed_feed_forward(x, {in.contiguous(), in_bias, out.contiguous()}, gate, chosen);
     if (!out_bias.defined()) return y;
     return shared ? y + out_bias.view({d}) : y + gate.matmul(out_bias);
   }
   FeedForwardWeights weights;
-  weights.in = in.view({n * in.size(1), d});
+  weights.in = in.reshape({n * in.size(1), d});
   weights.out = out.permute({1, 0, 2}).reshape({d, n * in.size(1)});
   if (in_bias.defined()) weights.in_bias = in_bias.reshape({-1});
   if (shared) weights.out_bias = out_bias.view({d});
-  const at::Tensor y = feed_forward(x, weights, gate);
+  const at::Tensor y = plain ? plain_feed_forward(x, weights, gate) : feed_forward(x, weights, gate);
   if (!out_bias.defined() || shared) return y;
   return gate.defined() ? y + gate.matmul(out_bias) : y + out_bias.sum(0);
+}
+
+at::Tensor ExpertSite::attention_of(const at::Tensor& x, const Spans& spans, const at::Tensor& gate,
+                                    const at::Tensor& of_sequences, const std::vector<std::int64_t>* used, bool plain) const {
+  const auto role = [&](const char* name) { return bank_->maybe(name, used); };
+  const AttentionExpertWeights weights{role("q"), role("q_bias"), role("k"), role("k_bias"),
+                                       role("v"), role("v_bias"), role("o"), role("o_bias")};
+  if (of_sequences.defined() && of_sequences.size(1) == 1) {
+    const at::Tensor one = of_sequences.contiguous();
+    const std::vector<std::int64_t> choice(one.data_ptr<std::int64_t>(), one.data_ptr<std::int64_t>() + one.numel());
+    return sequence_attention_experts(x, spans, site_.heads, weights, choice, gate, plain);
+  }
+  return attention_experts(x, spans, site_.heads, weights, gate, plain);
 }
 
 void ExpertSite::prepare(const Activations* activations, const Random& random) {
@@ -211,6 +223,13 @@ void ExpertSite::after_step(std::int64_t step) {
   chosen_.clear();
   observed_.clear();
   call("after_step", router_, [&] { router_.as<Router>().after_step(seen); });
+}
+
+std::map<std::string, double> ExpertSite::take_metrics() {
+  std::map<std::string, double> means;
+  for (const auto& [name, sum] : metrics_) means[name] = sum.count > 0 ? sum.total / sum.count : 0;
+  metrics_.clear();
+  return means;
 }
 
 void ExpertSite::state(Archive& archive) {

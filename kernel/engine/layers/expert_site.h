@@ -1,4 +1,5 @@
-// A feed-forward made of experts: the bank that a constructor declared, and the router that says which of them a row runs.
+// A feed-forward or an attention made of experts: the bank that a constructor declared, and the router that says which of them a
+// row runs.
 #ifndef MOIETY_KERNEL_ENGINE_LAYERS_EXPERT_SITE_H_
 #define MOIETY_KERNEL_ENGINE_LAYERS_EXPERT_SITE_H_
 
@@ -11,6 +12,7 @@
 
 #include "kernel/engine/layers/forward_context.h"
 #include "kernel/engine/layers/parameters.h"
+#include "kernel/engine/layers/role_bank.h"
 #include "kernel/engine/layers/spans.h"
 #include "kernel/engine/plugins/component_set.h"
 #include "moiety/expert_constructor.h"
@@ -18,15 +20,11 @@
 
 namespace moiety::engine {
 
-/// What a Routing means for each row and expert: [rows, N] factors, or undefined for the plain sum. Differentiable in the
-/// weights. Throws ComponentFailure, naming `router`, for wrong shapes or types, an expert that is not there, or weights that are
-/// not finite although `hidden` is.
-at::Tensor gate_of(const Routing& routing, std::int64_t rows, std::int64_t experts, const at::Tensor& hidden, const char* router);
-
 class ExpertSite {
  public:
-  /// `site.experts` is the number of experts.
-  ExpertSite(Site site, Instance constructor, Instance router);
+  /// `site.experts` is the number of experts. `capacity`: an expert takes at most capacity · k · R / N of R rows in a pass,
+  /// rounded up, k being what a row runs; 0: as many as come.
+  ExpertSite(Site site, Instance constructor, Instance router, double capacity = 0);
 
   /// Declares the bank's and the router's tensors under `prefix` ("layer1.feed_forward."). Once.
   void bind(ParameterStore& store, const std::string& prefix);
@@ -36,25 +34,47 @@ class ExpertSite {
   void prepare(const Activations* activations, const Random& random);  ///< the router of a new site
   /// Hands the router what it observed in the training passes since the last step.
   void after_step(std::int64_t step);
+  /// Means over the training passes since they were taken last: what the router reports, and `dropped`, the share of places that
+  /// a capacity emptied.
+  std::map<std::string, double> take_metrics();
   void state(Archive& archive);                      ///< of both components and their parts
   bool has_losses() const;                           ///< the router adds to what is trained on
   bool by_sequence() const { return by_sequence_; }  ///< the router must see whole sequences
   RouterCost cost() const;
 
   const Site& site() const { return site_; }
-  std::int64_t neurons() const { return neurons_; }  ///< of one expert; after bind()
+  const RoleBank& bank() const { return *bank_; }
+  double capacity() const { return capacity_; }
   const Instance& constructor() const { return constructor_; }
   const Instance& router() const { return router_; }
 
  private:
-  class RoleBank;
+  struct Sum {
+    double total = 0, count = 0;
+  };
+  Routing route(const at::Tensor& x, const Spans& spans, ForwardContext& context) const;
+  void note_losses(const Routing& routing, const at::Tensor& x, ForwardContext& context) const;
+  at::Tensor feed_forward_of(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& chosen,
+                             const std::vector<std::int64_t>* used, bool plain) const;
+  at::Tensor attention_of(const at::Tensor& x, const Spans& spans, const at::Tensor& gate, const at::Tensor& of_sequences,
+                          const std::vector<std::int64_t>* used, bool plain) const;
+
   Site site_;
-  std::int64_t neurons_ = 0;
-  bool by_sequence_ = false;
-  std::shared_ptr<RoleBank> bank_;  // before the router, which reads it as long as it lives
+  double capacity_ = 0;
+  bool by_sequence_ = false, wants_sequences_ = false;
+  Needs needs_;
+  std::unique_ptr<RoleBank> bank_;  // before the router, which reads it as long as it lives
   Instance constructor_, router_;
   mutable std::vector<at::Tensor> chosen_, observed_;  // of the training passes since the last step, in their order
+  mutable std::map<std::string, Sum> metrics_;
 };
+
+/// The sites of a model.
+using Sites = std::vector<std::unique_ptr<ExpertSite>>;
+const ExpertSite* find_site(const Sites& sites, Place place, std::int64_t layer);
+/// "layer1.feed_forward."
+std::string site_prefix(Place place, std::int64_t layer);
+const char* name_of(Place place);
 
 }  // namespace moiety::engine
 

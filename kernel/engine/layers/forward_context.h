@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "moiety/random.h"
+#include "moiety/site.h"
 
 namespace moiety::engine {
 
@@ -17,9 +18,11 @@ struct ForwardContext {
   std::int64_t step = 0;
   Random random{0};  ///< the stream of this step and micro-batch; every place forks its own
   double dropout = 0;
-  std::vector<at::Tensor> losses;  ///< weighted auxiliary losses met on the way, 0-d
-  /// Told what enters each feed-forward: layer, [rows, width]. Empty: nobody listens.
-  std::function<void(std::int64_t layer, const at::Tensor& input)> watch;
+  std::vector<at::Tensor> losses;                ///< weighted auxiliary losses met on the way, 0-d
+  at::Tensor sequence_domain, sequence_cluster;  ///< [B] int64 of the sequences computed; undefined: not known
+  bool twice = false;                            ///< the plain forms, which can be differentiated twice
+  /// Told what enters each attention and feed-forward: [rows, width]. Empty: nobody listens.
+  std::function<void(Place place, std::int64_t layer, const at::Tensor& input)> watch;
 };
 
 }  // namespace moiety::engine

@@ -1,5 +1,7 @@
 #include "kernel/engine/model/cost.h"
 
+#include <algorithm>
+
 namespace moiety::engine {
 
 void Work::add(const Spans& spans) {
@@ -15,12 +17,12 @@ void Work::add_sequences(double count, double length) {
 PlannedModel dense_facts(const Architecture& a) {
   PlannedModel facts;
   facts.architecture = a;
-  const auto layers = static_cast<std::size_t>(a.layers);
-  facts.experts.assign(layers, 0);
-  facts.neurons.assign(layers, static_cast<double>(a.inner));
-  facts.routing_of_token.assign(layers, 0);
-  facts.routing_of_sequence.assign(layers, 0);
   const auto d = static_cast<double>(a.width), f = static_cast<double>(a.inner);
+  PlannedModel::SiteCost attention, feed_forward;
+  attention.weights_of_token = 4 * d * d;
+  feed_forward.weights_of_token = 2 * d * f;
+  facts.attention.assign(static_cast<std::size_t>(a.layers), attention);
+  facts.feed_forward.assign(static_cast<std::size_t>(a.layers), feed_forward);
   const double layer = 4 * d * d + 4 * d + 2 * d * f + f + d + 4 * d;
   facts.total = static_cast<double>(a.vocabulary + a.context) * d + static_cast<double>(a.layers) * layer + 2 * d +
                 static_cast<double>(a.classes) * (d + 1);
@@ -33,27 +35,52 @@ PlannedModel facts_of(const Gpt& model) {
   facts.total = static_cast<double>(model.parameters().total());
   facts.active = facts.total;
   for (const auto& site : model.sites()) {
-    if (!site) continue;
-    const RouterCost cost = site->cost();
-    set_experts(facts, site->site().layer, site->site().experts, site->neurons(), cost, site->by_sequence());
-    const double idle = 1 - cost.experts_per_row / static_cast<double>(site->site().experts);
-    const std::string prefix = model.site_prefix(site->site().layer);
-    for (const auto& entry : model.parameters().entries()) {
-      const bool role = entry.name == prefix + "in" || entry.name == prefix + "out" || entry.name == prefix + "in_bias" ||
-                        (entry.name == prefix + "out_bias" && entry.spec.shape[0] != 1);
-      if (role) facts.active -= idle * static_cast<double>(entry.size());
-    }
+    set_experts(facts, *site, false);
+    facts.active -= idle_parameters(*site, model.parameters(), site_prefix(site->site().place, site->site().layer));
   }
   return facts;
 }
 
-void set_experts(PlannedModel& model, std::int64_t layer, std::int64_t experts, std::int64_t neurons, const RouterCost& cost,
-                 bool by_sequence) {
-  const auto i = static_cast<std::size_t>(layer);
-  model.experts[i] = experts;
-  model.neurons[i] = cost.experts_per_row * static_cast<double>(neurons);
-  model.routing_of_token[i] = by_sequence ? 0 : cost.multiply_adds;
-  model.routing_of_sequence[i] = by_sequence ? cost.multiply_adds : 0;
+double idle_parameters(const ExpertSite& site, const ParameterStore& store, const std::string& prefix) {
+  const auto experts = static_cast<double>(site.site().experts);
+  const double idle = 1 - std::min(1.0, site.cost().experts_per_row / experts);
+  double parameters = 0;
+  for (const auto& entry : store.entries()) {
+    if (entry.name.rfind(prefix, 0) != 0 || entry.name.rfind(prefix + "router.", 0) == 0) continue;
+    const std::string name = entry.name.substr(prefix.size());
+    const bool of_bank = name.rfind("norm.", 0) != 0;
+    const bool of_role = site.bank().has(name);
+    if (site.bank().derives() && of_bank && !of_role)
+      parameters += static_cast<double>(entry.size());  // what a row runs instead is added below
+    else if (entry.spec.per_expert || (of_role && entry.spec.shape[0] == site.site().experts && site.site().experts > 1))
+      parameters += idle * static_cast<double>(entry.size());
+  }
+  for (const auto& [role, shape] : site.bank().layout().derived) {
+    double size = 1;
+    for (std::size_t i = 1; i < shape.size(); ++i) size *= static_cast<double>(shape[i]);
+    parameters -= size * (shape[0] == 1 ? 1 : site.cost().experts_per_row);
+  }
+  return parameters;
+}
+
+void set_experts(PlannedModel& model, const ExpertSite& site, bool found_later) {
+  const Site& place = site.site();
+  PlannedModel::SiteCost& to = model.site(place.place, place.layer);
+  const RouterCost cost = site.cost();
+  const auto d = static_cast<double>(place.width), n = static_cast<double>(place.experts);
+  const double run = cost.experts_per_row;
+  to.experts = found_later ? -1 : place.experts;
+  if (place.place == Place::attention) {
+    const bool shared = site.bank().first_dimension("k") == 1 && place.experts > 1;
+    const double keys_values = shared ? 1 : site.by_sequence() ? run : n;
+    to.weights_of_token = 2 * d * d * (run + keys_values);
+    to.attended = run;
+  } else {
+    to.weights_of_token = 2 * d * run * static_cast<double>(site.bank().neurons());
+  }
+  to.routing_of_token = site.by_sequence() ? 0 : cost.multiply_adds;
+  to.routing_of_sequence = site.by_sequence() ? cost.multiply_adds : 0;
+  to.deriving = site.bank().layout().derive_multiply_adds;
 }
 
 double training_memory(const PlannedModel& model, double rows) {
@@ -67,15 +94,21 @@ double training_memory(const PlannedModel& model, double rows) {
 double forward_flops(const PlannedModel& model, const Work& work) {
   const Architecture& a = model.architecture;
   const auto d = static_cast<double>(a.width);
-  double per_token = 0, per_sequence = 0;
-  for (std::size_t i = 0; i < model.experts.size(); ++i) {
-    per_token += 4 * d * d + 2 * d * model.neurons[i] + model.routing_of_token[i];
-    per_sequence += model.routing_of_sequence[i];
+  double per_token = 0, per_sequence = 0, per_pair = 0, per_micro_batch = 0;
+  const double together = work.micro_batches > 0 ? work.sequences / work.micro_batches : 0;
+  for (const auto* sites : {&model.attention, &model.feed_forward}) {
+    for (const auto& site : *sites) {
+      per_token += site.weights_of_token + site.routing_of_token;
+      per_sequence += site.routing_of_sequence;
+      if (sites == &model.attention) per_pair += 2 * d * site.attended;
+      if (site.deriving > 0)
+        per_micro_batch += site.deriving * std::min(static_cast<double>(std::max<std::int64_t>(1, site.experts)), together);
+    }
   }
-  const double attention = 2 * d * work.pairs * static_cast<double>(a.layers);
   const double read_out =
       d * (static_cast<double>(a.vocabulary) * work.language_read_outs + static_cast<double>(a.classes) * work.class_read_outs);
-  return 2 * (per_token * work.tokens + per_sequence * work.sequences + attention + read_out);
+  return 2 * (per_token * work.tokens + per_sequence * work.sequences + per_pair * work.pairs +
+              per_micro_batch * work.micro_batches + read_out);
 }
 
 }  // namespace moiety::engine

@@ -1,14 +1,19 @@
 // What a model costs: parameters, total and active, and floating-point operations.
 //
 // Counted are multiply-adds, two operations each:
-//   body      each weight matrix of a block once a token; of experts the share that a row runs; what the router needs to route
-//   attention 2·d for every pair of a row and a row it sees (scores, then mixing)
+//   body      each weight matrix of a block once a token; of experts the share that a row runs (of attention experts that are
+//   routed
+//             token by token all keys and values, which later rows may ask for); what the router needs to route; roles that are
+//             derived once for each expert that a micro-batch may run
+//   attention 2·d for every pair of a row and a row it sees (scores, then mixing), for each expert that the row runs
 //   read-out  vocabulary·d a token (language), classes·d a sequence (classification)
 // Embeddings, norms, softmax and activations are left out. Training is three times the forward pass: backward is two passes more.
 #ifndef MOIETY_KERNEL_ENGINE_MODEL_COST_H_
 #define MOIETY_KERNEL_ENGINE_MODEL_COST_H_
 
 #include <cstdint>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "kernel/engine/model/gpt.h"
@@ -17,17 +22,33 @@ namespace moiety::engine {
 
 /// A model as far as its costs go: one that exists, or one that the dry pass knows of.
 struct PlannedModel {
+  struct SiteCost {
+    std::int64_t experts = 0;     ///< 0: dense, −1: found when the stage runs
+    double weights_of_token = 0;  ///< multiply-adds of the matrices that a row runs
+    double attended = 1;          ///< attention: how many experts look at each pair
+    double routing_of_token = 0, routing_of_sequence = 0;
+    double deriving = 0;  ///< multiply-adds to make one expert's roles
+  };
   Architecture architecture;
-  std::vector<std::int64_t> experts;                          ///< by layer; 0: dense, −1: found when the stage runs
-  std::vector<double> neurons;                                ///< of the feed-forward that a row runs, by layer
-  std::vector<double> routing_of_token, routing_of_sequence;  ///< multiply-adds of the router, by layer
-  double total = 0, active = 0;                               ///< parameters
+  std::vector<SiteCost> attention, feed_forward;       ///< by layer
+  double total = 0, active = 0;                        ///< parameters
+  std::set<std::string> shared_tensors;                ///< names counted already
+  std::int64_t trained_steps = 0, schedule_steps = 0;  ///< of the training that left it: where `continues` goes on
+  double tokens_per_step = 0;
+
+  SiteCost& site(Place place, std::int64_t layer) {
+    return (place == Place::attention ? attention : feed_forward)[static_cast<std::size_t>(layer)];
+  }
+  const SiteCost& site(Place place, std::int64_t layer) const {
+    return (place == Place::attention ? attention : feed_forward)[static_cast<std::size_t>(layer)];
+  }
 };
 
 /// How much was computed.
 struct Work {
   double tokens = 0;
   double sequences = 0;
+  double micro_batches = 0;
   double pairs = 0;               ///< of a row and a row it sees: Σ n(n+1)/2
   double language_read_outs = 0;  ///< tokens that had a loss over the vocabulary
   double class_read_outs = 0;
@@ -41,9 +62,10 @@ PlannedModel facts_of(const Gpt& model);
 /// Facts of a dense model by its architecture.
 PlannedModel dense_facts(const Architecture& architecture);
 
-/// What a layer's experts and their router cost: `neurons` of one expert, `by_sequence` as the router's rows() say.
-void set_experts(PlannedModel& model, std::int64_t layer, std::int64_t experts, std::int64_t neurons, const RouterCost& cost,
-                 bool by_sequence);
+/// What a place's experts and their router cost. `experts` 0: they are found when the stage runs; `site` then has one.
+void set_experts(PlannedModel& model, const ExpertSite& site, bool found_later);
+/// Parameters of a bound site's bank that one row does not run.
+double idle_parameters(const ExpertSite& site, const ParameterStore& store, const std::string& prefix);
 
 double forward_flops(const PlannedModel& model, const Work& work);
 /// Bytes that training with `rows` tokens at once needs, roughly: parameters four times (value, gradient, two moments) and

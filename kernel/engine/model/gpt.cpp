@@ -33,8 +33,6 @@ Gpt::Gpt(const Architecture& architecture, Sites sites, at::ScalarType type)
     : architecture_(architecture), sites_(std::move(sites)), parameters_(type) {
   const auto& a = architecture_;
   if (const std::string problem = a.problem(); !problem.empty()) throw std::invalid_argument(problem);
-  if (sites_.empty()) sites_.resize(static_cast<std::size_t>(a.layers));
-  if (sites_.size() != static_cast<std::size_t>(a.layers)) throw std::invalid_argument("sites: one entry a layer");
   const double sd = 0.02, residual_sd = 0.02 / std::sqrt(2.0 * static_cast<double>(a.layers));
   auto& p = parameters_;
   tokens_ = p.declare("embedding.tokens", spec("", {a.vocabulary, a.width}).normal(sd));
@@ -43,18 +41,24 @@ Gpt::Gpt(const Architecture& architecture, Sites sites, at::ScalarType type)
     const std::string name = fmt::format("layer{}.", i);
     Layer layer;
     layer.attention_norm = declare_norm(name + "attention.norm");
-    layer.qkv = p.declare(name + "attention.qkv", spec("", {3 * a.width, a.width}).normal(sd));
-    layer.qkv_bias = p.declare(name + "attention.qkv_bias", spec("", {3 * a.width}).without_decay());
-    layer.output = p.declare(name + "attention.output", spec("", {a.width, a.width}).normal(residual_sd));
-    layer.output_bias = p.declare(name + "attention.output_bias", spec("", {a.width}).without_decay());
-    layer.feed_forward_norm = declare_norm(name + "feed_forward.norm");
-    if (auto& site = sites_[static_cast<std::size_t>(i)]) {
-      site->bind(p, site_prefix(i));
+    if (ExpertSite* site = owned_site(Place::attention, i)) {
+      site->bind(p, site_prefix(Place::attention, i));
+      layer.attention_site = site;
     } else {
-      layer.in = p.declare(site_prefix(i) + "in", spec("", {a.inner, a.width}).normal(sd));
-      layer.in_bias = p.declare(site_prefix(i) + "in_bias", spec("", {a.inner}).without_decay());
-      layer.out = p.declare(site_prefix(i) + "out", spec("", {a.width, a.inner}).normal(residual_sd));
-      layer.out_bias = p.declare(site_prefix(i) + "out_bias", spec("", {a.width}).without_decay());
+      layer.qkv = p.declare(name + "attention.qkv", spec("", {3 * a.width, a.width}).normal(sd));
+      layer.qkv_bias = p.declare(name + "attention.qkv_bias", spec("", {3 * a.width}).without_decay());
+      layer.output = p.declare(name + "attention.output", spec("", {a.width, a.width}).normal(residual_sd));
+      layer.output_bias = p.declare(name + "attention.output_bias", spec("", {a.width}).without_decay());
+    }
+    layer.feed_forward_norm = declare_norm(name + "feed_forward.norm");
+    if (ExpertSite* site = owned_site(Place::feed_forward, i)) {
+      site->bind(p, site_prefix(Place::feed_forward, i));
+      layer.feed_forward_site = site;
+    } else {
+      layer.in = p.declare(name + "feed_forward.in", spec("", {a.inner, a.width}).normal(sd));
+      layer.in_bias = p.declare(name + "feed_forward.in_bias", spec("", {a.inner}).without_decay());
+      layer.out = p.declare(name + "feed_forward.out", spec("", {a.width, a.inner}).normal(residual_sd));
+      layer.out_bias = p.declare(name + "feed_forward.out_bias", spec("", {a.width}).without_decay());
     }
     layers_.push_back(layer);
   }
@@ -66,7 +70,11 @@ Gpt::Gpt(const Architecture& architecture, Sites sites, at::ScalarType type)
   p.allocate();
 }
 
-std::string Gpt::site_prefix(std::int64_t layer) const { return fmt::format("layer{}.feed_forward.", layer); }
+ExpertSite* Gpt::owned_site(Place place, std::int64_t layer) {
+  for (auto& site : sites_)
+    if (site->site().place == place && site->site().layer == layer) return site.get();
+  return nullptr;
+}
 
 Gpt::Norm Gpt::declare_norm(const std::string& name) {
   return {parameters_.declare(name + ".gain", spec("", {architecture_.width}).filled(1).without_decay()),
@@ -94,8 +102,18 @@ at::Tensor Gpt::embed(const Batch& batch, ForwardContext& context) const {
 
 at::Tensor Gpt::attend(const at::Tensor& x, const Layer& layer, std::int64_t index, const Spans& spans,
                        ForwardContext& context) const {
-  const at::Tensor qkv = linear(normalise(x, layer.attention_norm), *layer.qkv, *layer.qkv_bias);
-  const at::Tensor y = linear(attention(qkv, spans, architecture_.heads), *layer.output, *layer.output_bias);
+  const at::Tensor normal = normalise(x, layer.attention_norm);
+  if (context.watch) context.watch(Place::attention, index, normal);
+  at::Tensor y;
+  if (layer.attention_site != nullptr) {
+    y = layer.attention_site->forward(normal, spans, context);
+  } else if (context.twice) {
+    const at::Tensor qkv = at::linear(normal, *layer.qkv, *layer.qkv_bias);
+    y = at::linear(plain_attention(qkv, spans, architecture_.heads), *layer.output, *layer.output_bias);
+  } else {
+    const at::Tensor qkv = linear(normal, *layer.qkv, *layer.qkv_bias);
+    y = linear(attention(qkv, spans, architecture_.heads), *layer.output, *layer.output_bias);
+  }
   return x + dropout(y, context.training ? context.dropout : 0,
                      context.random.fork("attention").fork(static_cast<std::uint64_t>(index)));
 }
@@ -114,10 +132,14 @@ at::Tensor Gpt::attend_last(const at::Tensor& x, const Layer& layer, std::int64_
 at::Tensor Gpt::think(const at::Tensor& x, const Layer& layer, std::int64_t index, const Spans& spans,
                       ForwardContext& context) const {
   const at::Tensor normal = normalise(x, layer.feed_forward_norm);
-  if (context.watch) context.watch(index, normal);
-  const auto& site = sites_[static_cast<std::size_t>(index)];
-  const at::Tensor y = site ? site->forward(normal, spans, context)
-                            : feed_forward(normal, {*layer.in, *layer.in_bias, *layer.out, *layer.out_bias}, at::Tensor());
+  if (context.watch) context.watch(Place::feed_forward, index, normal);
+  at::Tensor y;
+  if (layer.feed_forward_site != nullptr) {
+    y = layer.feed_forward_site->forward(normal, spans, context);
+  } else {
+    const FeedForwardWeights weights{*layer.in, *layer.in_bias, *layer.out, *layer.out_bias};
+    y = context.twice ? plain_feed_forward(normal, weights, at::Tensor()) : feed_forward(normal, weights, at::Tensor());
+  }
   return x + dropout(y, context.training ? context.dropout : 0,
                      context.random.fork("feed_forward").fork(static_cast<std::uint64_t>(index)));
 }
@@ -133,8 +155,10 @@ at::Tensor Gpt::hidden(const Batch& batch, ForwardContext& context) const {
 
 at::Tensor Gpt::last_hidden(const Batch& batch, ForwardContext& context) const {
   const at::Tensor last = last_rows(batch.spans);
-  const auto& last_site = sites_.back();
-  const bool needs_all_rows = last_site && (last_site->by_sequence() || (context.training && last_site->has_losses()));
+  const ExpertSite* last_site = layers_.back().feed_forward_site;
+  const bool needs_all_rows =
+      layers_.back().attention_site != nullptr || context.twice || context.watch ||
+      (last_site != nullptr && (last_site->by_sequence() || (context.training && last_site->has_losses())));
   if (needs_all_rows) return hidden(batch, context).index_select(0, last);
   at::Tensor x = embed(batch, context);
   const std::int64_t final_layer = architecture_.layers - 1;
@@ -147,13 +171,25 @@ at::Tensor Gpt::last_hidden(const Batch& batch, ForwardContext& context) const {
   return normalise(think(x, layer, final_layer, one_row_each(batch.spans), context), final_norm_);
 }
 
+at::Tensor Gpt::read_out(const at::Tensor& hidden, bool twice) const {
+  return twice ? at::linear(hidden, *tokens_) : linear(hidden, *tokens_, at::Tensor());
+}
+
+at::Tensor Gpt::read_out_loss(const at::Tensor& hidden, const at::Tensor& targets, bool twice) const {
+  return twice ? plain_cross_entropy(hidden, *tokens_, targets) : cross_entropy(hidden, *tokens_, targets);
+}
+
+at::Tensor Gpt::read_out_losses(const at::Tensor& hidden, const at::Tensor& targets) const {
+  return token_losses(hidden, *tokens_, targets);
+}
+
 at::Tensor Gpt::language_loss(const Batch& batch, const at::Tensor& targets, ForwardContext& context) const {
-  return cross_entropy(hidden(batch, context), *tokens_, targets);
+  return read_out_loss(hidden(batch, context), targets, context.twice);
 }
 
 at::Tensor Gpt::language_losses(const Batch& batch, const at::Tensor& targets, ForwardContext& context) const {
   const at::NoGradGuard no_gradient;
-  return token_losses(hidden(batch, context), *tokens_, targets);
+  return read_out_losses(hidden(batch, context), targets);
 }
 
 at::Tensor Gpt::class_logits(const Batch& batch, ForwardContext& context) const {

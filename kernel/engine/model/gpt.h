@@ -22,12 +22,9 @@ struct Batch {
   Spans spans;
 };
 
-/// The sites of a model by layer; null where the feed-forward is dense.
-using Sites = std::vector<std::unique_ptr<ExpertSite>>;
-
 class Gpt {
  public:
-  /// Declares all tensors and makes them, zero. `sites` is empty (all dense) or has one entry a layer.
+  /// Declares all tensors and makes them, zero. A layer's attention or feed-forward without a site is dense.
   Gpt(const Architecture& architecture, Sites sites, at::ScalarType type = at::kFloat);
 
   /// GPT-2's start: normal(0.02), projections into the residual stream divided by √(2·layers), biases 0, gains 1.
@@ -43,6 +40,12 @@ class Gpt {
   at::Tensor language_loss(const Batch& batch, const at::Tensor& targets, ForwardContext& context) const;
   /// The loss of each row, without gradient: [R].
   at::Tensor language_losses(const Batch& batch, const at::Tensor& targets, ForwardContext& context) const;
+  /// Read-out of what hidden() gave, or of some rows of it: [R, vocabulary]. `twice`: to be differentiated twice.
+  at::Tensor read_out(const at::Tensor& hidden, bool twice = false) const;
+  /// And its mean cross-entropy: 0-d.
+  at::Tensor read_out_loss(const at::Tensor& hidden, const at::Tensor& targets, bool twice = false) const;
+  /// The loss of each row, without gradient: [R].
+  at::Tensor read_out_losses(const at::Tensor& hidden, const at::Tensor& targets) const;
   /// Read-out of the last row of each sequence: [B, classes].
   at::Tensor class_logits(const Batch& batch, ForwardContext& context) const;
 
@@ -51,7 +54,7 @@ class Gpt {
   const ParameterStore& parameters() const { return parameters_; }
   const Sites& sites() const { return sites_; }
   Sites& sites() { return sites_; }
-  std::string site_prefix(std::int64_t layer) const;
+  const ExpertSite* site(Place place, std::int64_t layer) const { return find_site(sites_, place, layer); }
 
  private:
   struct Norm {
@@ -61,8 +64,10 @@ class Gpt {
     Norm attention_norm, feed_forward_norm;
     Weight qkv, qkv_bias, output, output_bias;
     Weight in, in_bias, out, out_bias;  ///< of a dense feed-forward
+    const ExpertSite *attention_site = nullptr, *feed_forward_site = nullptr;
   };
   Norm declare_norm(const std::string& name);
+  ExpertSite* owned_site(Place place, std::int64_t layer);
   at::Tensor normalise(const at::Tensor& x, const Norm& norm) const;
   at::Tensor embed(const Batch& batch, ForwardContext& context) const;
   at::Tensor attend(const at::Tensor& x, const Layer& layer, std::int64_t index, const Spans& spans,

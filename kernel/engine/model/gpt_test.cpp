@@ -35,7 +35,7 @@ Batch batch_of(const std::vector<std::int64_t>& lengths, std::uint64_t seed = 1)
 
 /// A site in layer 1 whose router weighs experts by what it sees, so that gradients run through the weights too.
 Sites with_experts(const Architecture& a) {
-  Sites sites(static_cast<std::size_t>(a.layers));
+  Sites sites;
   Site site;
   site.layer = 1;
   site.layers = a.layers;
@@ -50,8 +50,8 @@ Sites with_experts(const Architecture& a) {
                                                 return r;
                                               }});
   router.loss_weights = {};
-  sites[1] = std::make_unique<ExpertSite>(
-      site, testing::instance<FakeConstructor>("expert_constructor", FakeConstructor{5, true, true}), std::move(router));
+  sites.push_back(std::make_unique<ExpertSite>(
+      site, testing::instance<FakeConstructor>("expert_constructor", FakeConstructor{5, true, true}), std::move(router)));
   return sites;
 }
 

@@ -26,8 +26,6 @@ Result<TensorMap> read_checked(const ModelFile& file, const char* name) {
   return tensors;
 }
 
-std::string state_prefix(std::int64_t layer) { return fmt::format("layer{}.feed_forward.", layer); }
-
 }  // namespace
 
 Result<nlohmann::json> read_manifest(const std::string& artifact) {
@@ -38,6 +36,14 @@ Result<nlohmann::json> read_manifest(const std::string& artifact) {
     return damaged(artifact, "manifest.json is not one this program knows");
   if (!manifest.contains("files") || !manifest["files"].is_object()) return damaged(artifact, "manifest.json names no files");
   return manifest;
+}
+
+Result<TensorMap> read_site_state(const std::string& artifact, const nlohmann::json& manifest) {
+  if (!manifest["files"].contains("state.safetensors")) return TensorMap();
+  ModelFile file;
+  file.path = artifact;
+  file.manifest = manifest;
+  return read_checked(file, "state.safetensors");
 }
 
 Result<ModelFile> read_model_file(const std::string& artifact) {
@@ -65,7 +71,6 @@ Result<ModelFile> read_model_file(const std::string& artifact) {
 nlohmann::json describe_sites(const Gpt& model) {
   nlohmann::json list = nlohmann::json::array();
   for (const auto& site : model.sites()) {
-    if (!site) continue;
     const auto component = [](const Instance& instance) {
       return nlohmann::json{{"use", fmt::format("{}@{}", instance.entry->name, instance.entry->version)},
                             {"config", instance.config},
@@ -73,13 +78,25 @@ nlohmann::json describe_sites(const Gpt& model) {
                             {"build_id", instance.library != nullptr ? instance.library->build_id : ""}};
     };
     list.push_back({{"layer", site->site().layer},
-                    {"place", "feed_forward"},
+                    {"place", name_of(site->site().place)},
                     {"experts", site->site().experts},
-                    {"neurons", site->neurons()},
+                    {"neurons", site->bank().neurons()},
+                    {"capacity", site->capacity()},
                     {"constructor", component(site->constructor())},
                     {"router", component(site->router())}});
   }
   return list;
+}
+
+Site site_of(const Architecture& a, Place place, std::int64_t layer) {
+  Site site;
+  site.place = place;
+  site.layer = layer;
+  site.layers = a.layers;
+  site.width = a.width;
+  site.inner = a.inner;
+  site.heads = a.heads;
+  return site;
 }
 
 NamedTensors tensors_of(const Gpt& model) {
@@ -91,8 +108,7 @@ NamedTensors tensors_of(const Gpt& model) {
 NamedTensors state_of_sites(Gpt& model) {
   StateWriter writer;
   for (auto& site : model.sites()) {
-    if (!site) continue;
-    PrefixedArchive archive(writer, state_prefix(site->site().layer));
+    PrefixedArchive archive(writer, site_prefix(site->site().place, site->site().layer));
     site->state(archive);
   }
   return writer.tensors();
@@ -100,15 +116,17 @@ NamedTensors state_of_sites(Gpt& model) {
 
 Result<Sites> make_sites(const nlohmann::json& manifest, const Architecture& architecture, const ComponentSet& components,
                          const TensorMap& state) {
-  Sites sites(static_cast<std::size_t>(architecture.layers));
+  Sites sites;
   StateReader reader(state);
   for (const auto& described : manifest.value("sites", nlohmann::json::array())) {
     const auto layer = described.value("layer", std::int64_t{-1}), experts = described.value("experts", std::int64_t{0});
-    if (layer < 0 || layer >= architecture.layers || experts < 1 || sites[static_cast<std::size_t>(layer)] ||
+    const Place place =
+        described.value("place", "feed_forward") == name_of(Place::attention) ? Place::attention : Place::feed_forward;
+    if (layer < 0 || layer >= architecture.layers || experts < 1 || find_site(sites, place, layer) != nullptr ||
         !described.contains("constructor") || !described.contains("router"))
       return fail(ErrorKind::failed, "the manifest describes a site that cannot be");
     ConfigProblems problems;
-    const std::string path = fmt::format("from.layer{}.feed_forward", layer);
+    const std::string path = fmt::format("from.layer{}.{}", layer, name_of(place));
     const auto make = [&](const char* kind, const nlohmann::json& component, const std::string& slot) {
       nlohmann::json config = component.value("config", nlohmann::json::object());
       if (!config.is_object()) config = nlohmann::json::object();
@@ -118,16 +136,12 @@ Result<Sites> make_sites(const nlohmann::json& manifest, const Architecture& arc
     auto constructor = make("expert_constructor", described["constructor"], ".experts");
     auto router = make("router", described["router"], ".router");
     if (!problems.empty()) return fail(ErrorKind::failed, problems.front().path + ": " + problems.front().message);
-    Site site;
-    site.layer = layer;
-    site.layers = architecture.layers;
-    site.width = architecture.width;
-    site.inner = architecture.inner;
+    Site site = site_of(architecture, place, layer);
     site.experts = experts;
-    auto made = std::make_unique<ExpertSite>(site, std::move(*constructor), std::move(*router));
-    PrefixedArchive archive(reader, state_prefix(layer));
+    auto made = std::make_unique<ExpertSite>(site, std::move(*constructor), std::move(*router), described.value("capacity", 0.0));
+    PrefixedArchive archive(reader, site_prefix(place, layer));
     made->state(archive);
-    sites[static_cast<std::size_t>(layer)] = std::move(made);
+    sites.push_back(std::move(made));
   }
   return sites;
 }

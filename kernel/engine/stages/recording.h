@@ -1,4 +1,4 @@
-// The inputs of a model's feed-forwards over real text, recorded once, before any of them is changed.
+// The inputs of a model's attentions and feed-forwards over real text, recorded once, before any of them is changed.
 #ifndef MOIETY_KERNEL_ENGINE_STAGES_RECORDING_H_
 #define MOIETY_KERNEL_ENGINE_STAGES_RECORDING_H_
 
@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "kernel/engine/data/corpus.h"
@@ -18,16 +19,17 @@ class Recording {
  public:
   /// About `windows` training windows, the first ones of each domain in proportion to its size. `between` is asked after each
   /// batch whether to go on; stopped, it is incomplete.
-  Recording(const Gpt& model, const TokenStreams& streams, const std::vector<std::int64_t>& layers, std::int64_t windows,
+  using Where = std::pair<Place, std::int64_t>;  ///< and the layer
+  Recording(const Gpt& model, const TokenStreams& streams, const std::vector<Where>& places, std::int64_t windows,
             std::int64_t dimensions, const std::function<bool(std::int64_t done, std::int64_t all)>& between);
 
   bool complete() const { return complete_; }
-  const Activations& of(std::int64_t layer) const { return layers_.at(layer); }
+  const Activations& of(Place place, std::int64_t layer) const { return places_.at({place, layer}); }
   /// Windows there are for `wanted`.
   std::int64_t windows() const { return windows_; }
 
  private:
-  class Layer final : public Activations {
+  class Inputs final : public Activations {
    public:
     std::int64_t windows() const override { return inputs.size(0); }
     at::Tensor read(std::int64_t begin, std::int64_t end) const override { return inputs.narrow(0, begin, end - begin); }
@@ -35,7 +37,7 @@ class Recording {
     at::Tensor inputs;  // [windows, context, d]
     std::int64_t projected = 0;
   };
-  std::map<std::int64_t, Layer> layers_;
+  std::map<Where, Inputs> places_;
   std::int64_t windows_ = 0;
   bool complete_ = false;
 };

@@ -27,6 +27,12 @@ struct StageInputDeclaration {
   const char* name;
   const char* accepts;
   bool required;
+  bool list = false;  ///< several stages may be named
+};
+
+/// A table of the verb's keys that may be left out as a whole; its required keys are required where it is written.
+struct OptionalTable {
+  const char *name, *doc;
 };
 
 /// What a stage cost. FLOPs are counted by model/cost.h.
@@ -44,6 +50,7 @@ struct StageOutcome {
   std::unique_ptr<Gpt> model;  ///< what it leaves, or null
   nlohmann::json results = nlohmann::json::object();
   nlohmann::json position;  ///< windows read of each domain, or null
+  nlohmann::json schedule;  ///< where a continuing stage goes on (see continuation.h), or null
   Cost cost;
   std::map<std::string, std::string> files;  ///< further files of the artifact: name → content
 };
@@ -89,6 +96,7 @@ struct Verb {
   /// Throws ComponentFailure for a component, c10 or std exceptions for defects of the engine.
   Result<StageOutcome> (*run)(StageContext&);
   CheckResult (*check)(const CheckContext&);
+  std::vector<OptionalTable> tables = {};
 };
 
 /// All verbs, in the order in which they are described.

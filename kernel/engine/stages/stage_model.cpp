@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "kernel/engine/data/corpus.h"
+#include "kernel/engine/stages/continuation.h"
+
 namespace moiety::engine {
 namespace {
 
@@ -64,6 +67,19 @@ Result<StartingModel> starting_model(const StageContext& context, std::int64_t v
   return start;
 }
 
+Result<Architecture> fresh_architecture(const Job& job) {
+  const auto options = model_options(job);
+  if (!options) return pass(options);
+  auto corpus = CorpusFacts::read(job.corpus);
+  if (!corpus) return pass(corpus);
+  return architecture_of(*options, corpus->vocabulary);
+}
+
+std::int64_t vocabulary_of(const Job& job) {
+  const auto corpus = job.corpus.empty() ? fail(ErrorKind::usage, "no corpus") : CorpusFacts::read(job.corpus);
+  return corpus ? corpus->vocabulary : 0;
+}
+
 Result<PlannedModel> planned_model_of(const std::string& artifact, const ComponentSet& components) {
   const auto manifest = read_manifest(artifact);
   if (!manifest) return pass(manifest);
@@ -71,29 +87,22 @@ Result<PlannedModel> planned_model_of(const std::string& artifact, const Compone
   const auto architecture = Architecture::from_json((*manifest)["model"]);
   if (!architecture) return pass(architecture);
   PlannedModel facts = dense_facts(*architecture);
+  const auto state = read_site_state(artifact, *manifest);
+  if (!state) return pass(state);
+  const auto sites = make_sites(*manifest, *architecture, components, *state);
+  if (!sites) return pass(sites);
+  for (const auto& site : *sites) {
+    ParameterStore counted;
+    site->bind(counted, site_prefix(site->site().place, site->site().layer));
+    set_experts(facts, *site, false);
+  }
   const auto cost = manifest->value("cost", nlohmann::json::object());
   facts.total = cost.value("total_parameters", facts.total);
   facts.active = cost.value("active_parameters", facts.active);
-  for (const auto& described : manifest->value("sites", nlohmann::json::array())) {
-    Site site;
-    site.layer = described.value("layer", std::int64_t{-1});
-    if (site.layer < 0 || site.layer >= architecture->layers || !described.contains("router"))
-      return fail(ErrorKind::failed, artifact + ": a site that cannot be");
-    site.layers = architecture->layers;
-    site.width = architecture->width;
-    site.inner = architecture->inner;
-    site.experts = described.value("experts", std::int64_t{0});
-    nlohmann::json config = described["router"].value("config", nlohmann::json::object());
-    if (!config.is_object()) config = nlohmann::json::object();
-    config["use"] = described["router"].value("use", "");
-    ConfigProblems problems;
-    const auto router = components.make("router", config, fmt::format("from.layer{}.feed_forward.router", site.layer), problems);
-    if (!router)
-      return fail(ErrorKind::usage,
-                  problems.empty() ? "a router cannot be made" : problems.front().path + ": " + problems.front().message);
-    const RouterCost routing = call("cost", *router, [&] { return router->as<Router>().cost(site); });
-    const Rows rows = call("rows", *router, [&] { return router->as<Router>().rows(); });
-    set_experts(facts, site.layer, site.experts, described.value("neurons", std::int64_t{0}), routing, rows == Rows::sequence);
+  if (const auto schedule = ScheduleState::from_json(manifest->value("schedule", nlohmann::json()))) {
+    facts.trained_steps = schedule->step;
+    facts.schedule_steps = schedule->steps;
+    facts.tokens_per_step = schedule->tokens_per_step;
   }
   return facts;
 }
@@ -105,6 +114,14 @@ std::optional<PlannedModel> planned_starting_model(const CheckContext& context, 
     const auto planned = context.planned.find(from->stage);
     if (planned != context.planned.end()) {
       facts = planned->second;
+      if (!from->snapshot.empty()) {
+        const auto step = ScheduleState{facts.trained_steps, facts.schedule_steps, facts.tokens_per_step}.step_of(from->snapshot);
+        if (!step) {
+          problems.push_back({"from", step.error().message});
+          return std::nullopt;
+        }
+        facts.trained_steps = *step;
+      }
     } else {
       auto read = planned_model_of(from->path, context.components);
       if (!read) {

@@ -27,7 +27,12 @@ Result<StartingModel> starting_model(const StageContext& context, std::int64_t v
 std::optional<PlannedModel> planned_starting_model(const CheckContext& context, std::int64_t vocabulary, const Head& head,
                                                    ConfigProblems& problems);
 
-/// Facts of the model in an artifact, components made and asked, no tensor made.
+/// The architecture of a fresh [model] with the vocabulary of the job's corpus.
+Result<Architecture> fresh_architecture(const Job& job);
+/// Of the job's corpus; 0 while that is not prepared.
+std::int64_t vocabulary_of(const Job& job);
+
+/// Facts of the model in an artifact, components made and asked, no tensor of the model read.
 Result<PlannedModel> planned_model_of(const std::string& artifact, const ComponentSet& components);
 
 }  // namespace moiety::engine

@@ -362,15 +362,17 @@ TEST(Check, tells_cost_and_problems_of_a_chain_that_does_not_exist_yet) {
 
 TEST(Describe, every_verb_declares_what_it_reads_and_gives) {
   const auto list = describe_verbs();
-  ASSERT_EQ(list.size(), 4U);
+  ASSERT_EQ(list.size(), verbs().size());
   for (const auto& verb : list) {
     EXPECT_FALSE(verb["summary"].get<std::string>().empty());
     for (const auto& parameter : verb["parameters"]) EXPECT_FALSE(parameter["doc"].get<std::string>().empty()) << parameter;
   }
-  EXPECT_EQ(list[3]["name"], "evaluate");
-  EXPECT_EQ(list[3]["seeds"], json::array());
-  EXPECT_EQ(list[3]["metrics"][0]["axes"], json::array({"domain"}));
-  EXPECT_EQ(list[3]["metrics"][2]["when"], "on");
+  const auto found = std::find_if(list.begin(), list.end(), [](const json& verb) { return verb["name"] == "evaluate"; });
+  ASSERT_NE(found, list.end());
+  const json evaluate = *found;
+  EXPECT_EQ(evaluate["seeds"], json::array());
+  EXPECT_EQ(evaluate["metrics"][0]["axes"], json::array({"domain"}));
+  EXPECT_EQ(evaluate["metrics"][2]["when"], "on");
 }
 
 }  // namespace

@@ -5,19 +5,17 @@
 
 #include <chrono>
 #include <cmath>
+#include <filesystem>
+#include <map>
 
+#include "kernel/base/files.h"
 #include "kernel/base/text.h"
 #include "kernel/engine/model/model_file.h"
+#include "kernel/engine/stages/artifact.h"
+#include "kernel/engine/stages/continuation.h"
 
 namespace moiety::engine {
 namespace {
-
-/// The optimizer's own numbers.
-struct Moments {
-  at::Tensor first, second;
-  explicit Moments(const Gpt& model)
-      : first(at::zeros_like(model.parameters().flat_gradient())), second(at::zeros_like(model.parameters().flat_gradient())) {}
-};
 
 Status save(StageContext& context, const TrainingPlan& plan, const Moments& moments, std::int64_t step) {
   if (auto status = context.series.flush(); !status) return status;
@@ -43,6 +41,42 @@ std::int64_t restore(StageContext& context, const TrainingPlan& plan, Moments& m
   return checkpoint.step;
 }
 
+/// Everything a stage that goes on from here needs, published as a whole beside the checkpoint.
+Status keep_snapshot(StageContext& context, const TrainingPlan& plan, const Moments& moments, const std::string& point,
+                     std::int64_t step) {
+  const std::string folder = context.job.work + "/" + snapshot_folder(point), fresh = folder + ".new";
+  std::error_code ignored;
+  std::filesystem::remove_all(fresh, ignored);
+  std::filesystem::remove_all(folder, ignored);
+  StageOutcome outcome;
+  if (plan.so_far) plan.so_far(outcome);
+  StateWriter writer;
+  plan.state(writer);
+  outcome.files[training_file] = training_bytes(*plan.model, moments, writer.tensors());
+  outcome.schedule = ScheduleState{step, plan.whole(), plan.tokens_per_step}.to_json();
+  const PlannedModel facts = facts_of(*plan.model);
+  outcome.cost.total_parameters = facts.total;
+  outcome.cost.active_parameters = facts.active;
+  if (auto status = make_folders(context.job.work + "/snapshots"); !status) return status;
+  if (auto status = write_artifact(fresh, context.job, outcome, plan.model, nullptr); !status) return status;
+  return publish_folder(fresh, folder);
+}
+
+/// Points of this stage that others read, by the step at which they stand.
+Result<std::multimap<std::int64_t, std::string>> snapshot_steps(const Job& job, const TrainingPlan& plan) {
+  std::multimap<std::int64_t, std::string> points;
+  const ScheduleState schedule{plan.steps, plan.whole(), plan.tokens_per_step};
+  for (const std::string& point : job.snapshots) {
+    const auto step = schedule.step_of(point);
+    if (!step) return pass(step);
+    if (*step < plan.first_step || *step > plan.steps)
+      return fail(ErrorKind::usage, fmt::format("snapshot `{}` lies at step {}; this stage trains from {} to {}", point, *step,
+                                                plan.first_step, plan.steps));
+    points.emplace(*step, point);
+  }
+  return points;
+}
+
 }  // namespace
 
 Result<TrainingEnd> train(StageContext& context, const TrainingPlan& plan) {
@@ -51,37 +85,65 @@ Result<TrainingEnd> train(StageContext& context, const TrainingPlan& plan) {
   const AdamOptions adam = plan.options.adam();
   const Schedule schedule = plan.options.schedule();
   Moments moments(*plan.model);
-  std::int64_t step = context.resumed ? restore(context, plan, moments) : 0;
+  const auto snapshots = snapshot_steps(context.job, plan);
+  if (!snapshots) return pass(snapshots);
+  const auto keep_due = [&](std::int64_t at) -> Status {
+    const auto [begin, end] = snapshots->equal_range(at);
+    for (auto point = begin; point != end; ++point)
+      if (auto status = keep_snapshot(context, plan, moments, point->second, at); !status) return status;
+    return {};
+  };
+  std::int64_t step = plan.first_step;
+  if (context.resumed) {
+    step = restore(context, plan, moments);
+  } else {
+    if (plan.moments != nullptr)
+      if (auto status = load_moments(*plan.model, *plan.moments, moments); !status) return pass(status);
+    if (auto status = keep_due(step); !status) return pass(status);
+  }
   auto saved = Clock::now();
   parameters.zero_gradient();
   while (step < plan.steps) {
-    const double rate = plan.options.learning_rate * schedule.factor(step, plan.steps);
+    const double rate = plan.options.learning_rate * schedule.factor(step, plan.whole());
     const double loss = plan.accumulate(step);
     context.series.log("loss", step + 1, loss);
     context.series.log("learning_rate", step + 1, rate);
     context.protocol.progress(plan.unit, static_cast<double>(plan.done()), static_cast<double>(plan.total), loss, "train");
     if (!std::isfinite(loss))
-      return TrainingEnd{Ending::diverged, fmt::format("the loss was {} in step {} of {}", number(loss), step + 1, plan.steps)};
+      return TrainingEnd{
+          Ending::diverged, fmt::format("the loss was {} in step {} of {}", number(loss), step + 1, plan.steps), {}, {}};
     const at::Tensor& gradient = parameters.flat_gradient();
     const double norm = gradient_norm(gradient.data_ptr<float>(), gradient.numel());
     if (!std::isfinite(norm))
-      return TrainingEnd{Ending::diverged, fmt::format("the gradient was not finite in step {} of {}", step + 1, plan.steps)};
+      return TrainingEnd{
+          Ending::diverged, fmt::format("the gradient was not finite in step {} of {}", step + 1, plan.steps), {}, {}};
     adamw_step(parameters.segments(), parameters.flat_values().data_ptr<float>(), gradient.data_ptr<float>(),
                moments.first.data_ptr<float>(), moments.second.data_ptr<float>(), step + 1, rate, norm, adam);
-    for (auto& site : plan.model->sites())
-      if (site) site->after_step(step);
+    for (auto& site : plan.model->sites()) {
+      site->after_step(step);
+      for (const auto& [name, value] : site->take_metrics())
+        context.series.log(name, step + 1, value, {{"layer", std::to_string(site->site().layer)}});
+    }
     ++step;
     if (!plan.after_step(step))
-      return TrainingEnd{Ending::diverged,
-                         fmt::format("the validation loss was not finite after step {} of {}", step, plan.steps)};
+      return TrainingEnd{
+          Ending::diverged, fmt::format("the validation loss was not finite after step {} of {}", step, plan.steps), {}, {}};
+    if (auto status = keep_due(step); !status) return pass(status);
     const bool stopping = context.stop.load() != 0;
     if (stopping || Clock::now() - saved >= std::chrono::duration<double>(context.job.checkpoint_seconds)) {
       if (auto status = save(context, plan, moments, step); !status) return pass(status);
       saved = Clock::now();
     }
-    if (stopping) return TrainingEnd{Ending::interrupted, {}};
+    if (stopping) return TrainingEnd{Ending::interrupted, {}, {}, {}};
   }
-  return TrainingEnd{};
+  TrainingEnd end;
+  end.schedule = ScheduleState{step, plan.whole(), plan.tokens_per_step}.to_json();
+  if (context.job.keep_optimizer) {
+    StateWriter writer;
+    plan.state(writer);
+    end.training_state = training_bytes(*plan.model, moments, writer.tensors());
+  }
+  return end;
 }
 
 Result<std::int64_t> examples_of(const Budget& budget, std::int64_t batch, std::int64_t epoch_examples,

@@ -42,9 +42,13 @@ struct TrainingOptions {
 struct TrainingPlan {
   Gpt* model = nullptr;
   TrainingOptions options;
-  std::int64_t steps = 0;
-  std::string unit;        ///< of the progress
-  std::int64_t total = 0;  ///< in that unit
+  std::int64_t first_step = 0;      ///< steps done before this stage, where it continues another one's schedule
+  std::int64_t steps = 0;           ///< after which it ends, those before included
+  std::int64_t schedule_steps = 0;  ///< of the whole schedule; 0: `steps`
+  double tokens_per_step = 0;
+  const TensorMap* moments = nullptr;  ///< "first.NAME", …: where the optimizer goes on; null: fresh
+  std::string unit;                    ///< of the progress
+  std::int64_t total = 0;              ///< in that unit
   /// Forward and backward passes of one step, its gradients added up; gives the mean loss.
   std::function<double(std::int64_t step)> accumulate;
   std::function<std::int64_t()> done;  ///< in the progress's unit, after the last step
@@ -52,11 +56,17 @@ struct TrainingPlan {
   std::function<void(Archive&)> state;
   /// After step `step` (from 1) was taken: validation where it is due. Gives false when a value was not finite.
   std::function<bool(std::int64_t step)> after_step;
+  /// Position and cost so far, for a snapshot.
+  std::function<void(StageOutcome&)> so_far;
+
+  std::int64_t whole() const { return schedule_steps > 0 ? schedule_steps : steps; }
 };
 
 struct TrainingEnd {
   Ending ending = Ending::done;
   std::string error;
+  nlohmann::json schedule;          ///< where it stands
+  std::string training_state = {};  ///< content of training.safetensors, where the job keeps it
 };
 
 /// Goes on where context.resumed stands. Rows "loss" and "learning_rate" of every step go to the series. A checkpoint is written

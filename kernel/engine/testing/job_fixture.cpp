@@ -5,8 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <filesystem>
 #include <stdexcept>
 
 #include "kernel/base/hash.h"
@@ -23,6 +25,19 @@ void must(const Status& status) {
 
 std::string library(const std::string& folder, const std::string& file) {
   return std::string(MOIETY_BUILD_FOLDER) + "/lib/" + folder + "/" + file + ".moiety.so";
+}
+
+/// All plugins built so far. The worker loads a component by its file; kind and name are for people.
+void add_shipped_components(nlohmann::json& job) {
+  std::vector<std::string> files;
+  const std::string ending = ".moiety.so";
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(MOIETY_BUILD_FOLDER) + "/lib/moiety")) {
+    const std::string name = entry.path().filename().string();
+    if (name.size() > ending.size() && name.compare(name.size() - ending.size(), ending.size(), ending) == 0)
+      files.push_back(name.substr(0, name.size() - ending.size()));
+  }
+  std::sort(files.begin(), files.end());
+  for (const auto& file : files) add_component(job, "", file, "moiety", file);
 }
 
 }  // namespace
@@ -59,17 +74,7 @@ nlohmann::json TinyStore::job(const std::string& verb, const std::string& name, 
                          {"checkpoint_seconds", 30},
                          {"inputs", nlohmann::json::array()}};
   if (!from.empty()) json["inputs"].push_back({{"name", "from"}, {"stage", from}, {"path", artifact(from)}});
-  add_component(json, "sampler", "uniform", "moiety", "sampler_uniform");
-  add_component(json, "mixing_scheduler", "proportional", "moiety", "mixing_scheduler_proportional");
-  add_component(json, "mixing_scheduler", "constant", "moiety", "mixing_scheduler_constant");
-  add_component(json, "expert_constructor", "split", "moiety", "expert_constructor_split");
-  add_component(json, "clusterer", "balanced-kmeans", "moiety", "clusterer_balanced_kmeans");
-  add_component(json, "clusterer", "random", "moiety", "clusterer_random");
-  add_component(json, "router", "avg-k", "moiety", "router_avg_k");
-  add_component(json, "router", "top-k", "moiety", "router_top_k");
-  add_component(json, "expert_constructor", "copy", "moiety", "expert_constructor_copy");
-  add_component(json, "clusterer", "dbscan", "moiety", "clusterer_dbscan");
-  add_component(json, "router", "nearest-centre", "moiety", "router_nearest_centre");
+  add_shipped_components(json);
   return json;
 }
 

@@ -13,6 +13,7 @@
 #include "kernel/base/hash.h"
 #include "kernel/base/text.h"
 #include "kernel/engine/model/model_file.h"
+#include "kernel/engine/stages/artifact.h"
 #include "kernel/engine/stages/stage.h"
 
 namespace moiety::engine {
@@ -87,35 +88,12 @@ Status publish(const Job& job, StageOutcome& outcome, Series& series, double wal
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);
   const auto write_all = [&]() -> Status {
-    if (auto status = make_folders(folder); !status) return status;
-    std::map<std::string, std::string> files = std::move(outcome.files);
-    nlohmann::json manifest = {{"format", 1},          {"stage", job.stage},         {"name", job.name},
-                               {"verb", job.verb},     {"results", outcome.results}, {"corpus", job.corpus_hash},
-                               {"task", job.task_hash}};
-    if (outcome.model) {
-      files["model.safetensors"] = safetensors_bytes(tensors_of(*outcome.model));
-      const NamedTensors state = state_of_sites(*outcome.model);
-      if (!state.empty()) files["state.safetensors"] = safetensors_bytes(state);
-      manifest["model"] = outcome.model->architecture().to_json();
-      manifest["sites"] = describe_sites(*outcome.model);
-    }
-    if (!outcome.position.is_null()) manifest["position"] = outcome.position;
     auto rows = read_file(job.work + "/series.jsonl");
     if (!rows) return pass(rows);
-    files["series.jsonl"] = std::move(*rows);
-    const Cost& cost = outcome.cost;
-    manifest["cost"] = {{"tokens", cost.tokens},
-                        {"flops", cost.flops},
-                        {"total_parameters", cost.total_parameters},
-                        {"active_parameters", cost.active_parameters},
-                        {"wall_seconds", wall},
-                        {"cpu_seconds", cpu},
-                        {"peak_memory", peak_memory()}};
-    for (const auto& [name, content] : files) {
-      if (auto status = write_file(folder + "/" + name, content); !status) return status;
-      manifest["files"][name] = {{"sha256", sha256(content)}, {"bytes", content.size()}};
-    }
-    if (auto status = write_file(folder + "/manifest.json", manifest.dump(1)); !status) return status;
+    outcome.files["series.jsonl"] = std::move(*rows);
+    const nlohmann::json measured = {{"wall_seconds", wall}, {"cpu_seconds", cpu}, {"peak_memory", peak_memory()}};
+    if (auto status = write_artifact(folder, job, outcome, outcome.model.get(), measured); !status) return status;
+    if (std::filesystem::exists(job.work + "/snapshots")) std::filesystem::rename(job.work + "/snapshots", folder + "/snapshots");
     return publish_folder(folder, job.artifact);
   };
   auto status = write_all();
