@@ -140,7 +140,8 @@ TEST_F(AlongAxes, measures_take_pins_and_labels_may_be_those_of_a_loop) {
       "[measure]\ngain = 'accuracy(clustered) - accuracy(dense)'\nlarge = 'gain(k=16)'\nlost = \"gain - gain(set='ood')\"\n"
       "[defaults.claim]\nat = { set = 'test', k = 1 }\n[claim]\npinned.that = 'gain(k=16) > gain'\nnested.that = 'large > 0.3'\n"
       "along.that = 'gain rises along k'\nquoted.that = 'lost in 0.09..0.11'\n"
-      "others.that = 'accuracy(clustered, k!=16) < accuracy(clustered, k=16)'\n",
+      "others.that = 'accuracy(clustered, k!=16) < accuracy(clustered, k=16)'\n"
+      "spare.that = 'accuracy(clustered, k=16) > accuracy(dense, k=16) by 20pp'\n",
       flat, rising);
   for (const auto& [id, verdict] : verdicts()) EXPECT_EQ(verdict, "supported") << id;
 }

@@ -79,6 +79,7 @@ void StatementCheck::explore(const std::shared_ptr<Expression>& expression, cons
   one.relation = Relation::reported;
   one.left = expression;
   const auto unit = terms_.unit_of(*expression, text);
+  terms_.end();
   broken_ = broken_ || !unit;
   if (unit && unit->plain) text.error(expression->begin, expression->end, "this is a number, nothing measured");
   if (unit) one.unit = unit->name;
@@ -91,6 +92,7 @@ void StatementCheck::compare(const ParsedStatement& parsed, const StatementText&
   terms_.begin(parsed.along);
   std::vector<std::optional<Unit>> units;
   for (const auto& sum : parsed.sums) units.push_back(terms_.unit_of(*sum, text));
+  terms_.end();
   for (const auto& unit : units) broken_ = broken_ || !unit;
   bool strict = false, loose = false;
   for (std::size_t i = 0; i < parsed.relations.size(); ++i) {

@@ -92,11 +92,18 @@ const RecipeStage* Terms::measuring_stage(MetricTerm& term, const RecipeArm& arm
 void Terms::pin(MetricTerm& term, const RecipeArm& arm, const RecipeStage& stage, const OutputDeclaration& metric,
                 const StatementText& text) {
   const auto axes = axes_of(stage, metric);
+  varied_.insert(axes.begin(), axes.end());
   for (const auto* pins : {&term.pins, &term.excluded}) {
     for (const auto& [axis, label] : *pins) {
       if (std::find(axes.begin(), axes.end(), axis) != axes.end()) continue;
-      text.error(term.begin, term.end, fmt::format("`{}` of stage.{} does not vary along `{}`", metric.name, stage.name, axis),
-                 did_you_mean(axis, axes), axes.empty() ? "it has no axes" : "axes: " + join(axes, ", "));
+      const auto message = fmt::format("`{}` of stage.{} does not vary along `{}`", metric.name, stage.name, axis);
+      const auto reference = axes.empty() ? "it has no axes" : "axes: " + join(axes, ", ");
+      const Axis* own = pins == &term.pins ? recipe_.axes.find(axis) : nullptr;
+      if (own != nullptr && own->element(label) != nullptr) {
+        spare_pins_.push_back({&text, term.begin, term.end, axis, message, reference});
+      } else {
+        text.error(term.begin, term.end, message, did_you_mean(axis, axes), reference);
+      }
     }
   }
   multiply(term, arm, stage, text);
@@ -143,6 +150,14 @@ void Terms::multiply(const MetricTerm& term, const RecipeArm& arm, const RecipeS
 void Terms::begin(const std::string& along) {
   along_ = along;
   labels_.clear();
+  varied_.clear();
+  spare_pins_.clear();
+}
+
+void Terms::end() {
+  for (const auto& pin : spare_pins_) {
+    if (varied_.count(pin.axis) == 0) pin.text->error(pin.begin, pin.end, pin.message, "", pin.reference);
+  }
 }
 
 Loop Terms::loop(const std::string& axis) const {

@@ -32,6 +32,8 @@ class Terms {
 
   /// Begins another statement; `along` may be empty.
   void begin(const std::string& along);
+  /// Ends it: a pin must concern one of its metrics, though others need not vary along that axis.
+  void end();
   /// Nothing after an error was told.
   std::optional<Unit> unit_of(Expression& node, const StatementText& text);
   /// The axes of `at`, `mean` and quantifiers along which some metric of some statement varies.
@@ -41,6 +43,12 @@ class Terms {
   Loop loop(const std::string& axis) const;
 
  private:
+  /// A pin of a metric that does not vary along its axis.
+  struct SparePin {
+    const StatementText* text = nullptr;
+    std::size_t begin = 0, end = 0;
+    std::string axis, message, reference;
+  };
   /// The labels of an axis that a statement goes over; `open`: some only the data know.
   struct Labels {
     std::vector<std::string> known;
@@ -70,6 +78,8 @@ class Terms {
   std::set<std::string> used_axes_;
   std::string along_;
   std::map<std::string, Labels> labels_;
+  std::set<std::string> varied_;  ///< axes along which some metric of the statement varies
+  std::vector<SparePin> spare_pins_;
   std::vector<std::string> over_;           ///< axes of the functions around
   std::vector<MetricTerm*> measures_open_;  ///< uses of measures around, outer first
   std::vector<std::set<std::string>> measure_pins_used_;
