@@ -191,5 +191,21 @@ TEST(Sampling, T42_one_cluster_a_micro_batch_for_a_model_whose_experts_are_clust
       run_here(store.finetune("f", "whole", {{"task", nullptr}, {"data", {{"domains", "domain1"}}}, {"budget", "3 steps"}})), 0);
 }
 
+TEST(Labels, who_measures_a_model_numbers_its_domains_as_it_was_trained) {
+  const TinyStore store;
+  ASSERT_EQ(run_here(store.pretrain("p")), 0);
+  ASSERT_EQ(run_here(store.construct("c", "p", {{"use", "label"}}, {{"use", "copy"}, {"count", 2}})), 0);
+  const json two = {{"data", {{"domains", {"domain2", "domain1"}}}}, {"budget", "30 steps"}};
+  ASSERT_EQ(run_here(store.pretrain_from("q", "c", two)), 0);
+  const auto score = [&](const std::string& name, const json& domains) {
+    EXPECT_EQ(run_here(store.evaluate(name, "q", {{"data", {{"domains", domains}}}})), 0);
+    const std::string series = store.file(name, "series.jsonl");
+    const auto line = series.find("domain1");
+    return series.substr(line, series.find('\n', line) - line);
+  };
+  EXPECT_EQ(score("alone", "domain1"), score("both", json::array({"domain1", "domain2"})));
+  EXPECT_EQ(run_here(store.evaluate("unknown", "q", {{"data", {{"domains", "domain0"}}}})), 1) << "it has no expert for it";
+}
+
 }  // namespace
 }  // namespace moiety::engine
