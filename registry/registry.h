@@ -136,6 +136,7 @@ class Registry {
   const std::vector<std::string>& notices() const;
 
   Status begin_study(const StudyRow& study, const std::vector<ArmRow>& arms, const std::vector<ClaimRow>& claims);
+  /// A run known already gets the stages that it does not have yet: some are known only when others have run.
   Status add_run(const std::string& study_id, const RunRow& run);
   /// Idempotent: a stage known already keeps its rows.
   Status add_stage(const StageRow& stage);

@@ -194,6 +194,12 @@ TEST_F(States, a_run_may_come_before_the_stages_it_names) {
   EXPECT_EQ(**database().text("SELECT verb FROM stage WHERE id = 'late-id'"), "evaluate");
   ASSERT_OK(registry->add_run(sketch.id, run));
   EXPECT_EQ(count("SELECT count(*) FROM run WHERE seed = 9"), 1) << "adding a run again changes nothing";
+  EXPECT_EQ(count("SELECT count(*) FROM run_stage JOIN run ON run.number = run_stage.run WHERE seed = 9"), 1);
+  run.stages.insert(run.stages.begin(), {"later", "later-id"});
+  ASSERT_OK(registry->add_run(sketch.id, run));
+  EXPECT_EQ(**database().text("SELECT group_concat(title) FROM run_stage JOIN run ON run.number = run_stage.run WHERE seed = 9"),
+            "late,later")
+      << "a stage that was not known before comes behind";
 }
 
 TEST_F(States, a_run_has_a_stage_once_for_each_label_and_its_metrics_carry_them) {

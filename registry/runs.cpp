@@ -1,6 +1,9 @@
 // Runs and stages: what is to be done, with which parameters, plugins and inputs.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
+
 #include "kernel/base/hash.h"
 #include "kernel/base/text.h"
 #include "registry/internal.h"
@@ -115,6 +118,37 @@ Status refresh_run_config(Database& database, std::int64_t run) {
   return database.execute("UPDATE run SET config_hash = ? WHERE number = ?", {hash.hex(), run});
 }
 
+namespace {
+
+/// The stages that the run does not have yet, behind those that it has.
+Status add_run_stages(Database& database, std::int64_t number, const RunRow& run) {
+  std::set<std::string> titles;
+  std::int64_t position = 0;
+  if (auto status = database.each("SELECT title, position FROM run_stage WHERE run = ?", {number},
+                                  [&](const Query& row) {
+                                    titles.insert(row.text(0));
+                                    position = std::max(position, row.integer(1) + 1);
+                                  });
+      !status) {
+    return status;
+  }
+  for (const auto& one : run.stages) {
+    const std::string title = metric_title(one.name, one.labels);
+    if (titles.count(title) != 0) continue;
+    const auto stage = stage_key_or_new(database, one.stage_id, one.name);
+    if (!stage) return pass(stage);
+    if (auto status = database.execute(
+            "INSERT INTO run_stage(run, position, name, stage, labels, title) VALUES(?, ?, ?, ?, ?, ?)",
+            {number, position++, one.name, *stage, json(one.labels).dump(-1, ' ', false, json::error_handler_t::replace), title});
+        !status) {
+      return status;
+    }
+  }
+  return refresh_run_config(database, number);
+}
+
+}  // namespace
+
 Status Registry::add_run(const std::string& study_id, const RunRow& run) {
   auto& database = connection_->database;
   return database.transaction([&]() -> Status {
@@ -123,7 +157,11 @@ Status Registry::add_run(const std::string& study_id, const RunRow& run) {
     if (!*study) return fail(ErrorKind::failed, "a run needs a study");
     const auto known = database.integer("SELECT number FROM run WHERE id = ?", {run.id});
     if (!known) return pass(known);
-    if (*known) return {};
+    if (*known) {
+      if (auto status = database.execute("UPDATE run SET unit = ? WHERE number = ?", {run.group, **known}); !status)
+        return status;
+      return add_run_stages(database, **known, run);
+    }
     // The short number is given here, inside the transaction: two processes never share one.
     if (auto status =
             database.execute("INSERT INTO run(id, study, arm, seed, unit, config_hash, created) VALUES(?, ?, ?, ?, ?, '', ?)",
@@ -132,19 +170,7 @@ Status Registry::add_run(const std::string& study_id, const RunRow& run) {
       return status;
     }
     const std::int64_t number = database.last_rowid();
-    int position = 0;
-    for (const auto& one : run.stages) {
-      const auto stage = stage_key_or_new(database, one.stage_id, one.name);
-      if (!stage) return pass(stage);
-      if (auto status = database.execute(
-              "INSERT INTO run_stage(run, position, name, stage, labels, title) VALUES(?, ?, ?, ?, ?, ?)",
-              {number, position++, one.name, *stage, json(one.labels).dump(-1, ' ', false, json::error_handler_t::replace),
-               metric_title(one.name, one.labels)});
-          !status) {
-        return status;
-      }
-    }
-    return refresh_run_config(database, number);
+    return add_run_stages(database, number, run);
   });
 }
 
