@@ -15,18 +15,18 @@ using nlohmann::json;
 using testing::run_here;
 using testing::TinyStore;
 
-const json changes = {{"dropout", 0.2}, {"micro_batch", 3}};
+const json as_in_whole = {{"dropout", 0.2}, {"micro_batch", 3}};
 
 /// A pretraining of 12 steps that keeps its state at these points.
 json with_snapshots(const TinyStore& store, const std::vector<std::string>& points) {
-  json job = store.pretrain("whole", changes);
+  json job = store.pretrain("whole", as_in_whole);
   job["snapshots"] = points;
   return job;
 }
 
 json continuing(const TinyStore& store, const std::string& name, const std::string& from, const std::string& point,
                 const json& more = {{"budget", "rest"}}) {
-  json job = store.pretrain_from(name, from, changes);
+  json job = store.pretrain_from(name, from, as_in_whole);
   job["config"].merge_patch(more);
   job["config"]["continues"] = true;
   json& input = job["inputs"].back();

@@ -105,7 +105,6 @@ void MixingRun::feedback(std::int64_t step) {
 void MixingRun::state(Archive& ledger, Archive& mixing) {
   ledger_.state(ledger);
   state_of_all(mixing_, mixing);
-  mixing("reference_tokens", reference_tokens_);
   if (mixing.reading()) mixture_step_ = -1;
 }
 

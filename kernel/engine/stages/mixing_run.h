@@ -40,7 +40,7 @@ class MixingRun {
   /// Hands over what was observed since the last call.
   void feedback(std::int64_t step);
   void state(Archive& ledger, Archive& mixing);
-  double reference_tokens() const { return reference_tokens_; }
+  double reference_tokens() const { return reference_tokens_; }  ///< that the reference model has read since the start
 
  private:
   const Mixture& mixture(std::int64_t step);

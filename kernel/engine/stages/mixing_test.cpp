@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <map>
 #include <numeric>
 
 #include "kernel/engine/stages/mixing_run.h"
@@ -203,6 +204,41 @@ TEST(Mixing, T42_a_scheduler_that_looks_at_gradients_moves_the_order_and_keeps_t
   for (const auto& [domain, windows] : b["position"].items())
     EXPECT_NEAR(a["position"][domain].get<double>(), windows.get<double>(), 1) << domain;
   EXPECT_NE(store.digest("plain", "model.safetensors"), store.digest("whole", "model.safetensors"));
+  const json c = json::parse(store.file("parts", "manifest.json"));
+  EXPECT_EQ(a["cost"]["flops"], c["cost"]["flops"]);
+  EXPECT_GT(a["cost"]["flops"].get<double>(), b["cost"]["flops"].get<double>()) << "questions cost something";
+}
+
+TEST(Regress, finds_from_small_runs_which_domains_to_read) {
+  const TinyStore store;
+  const std::vector<std::vector<double>> mixtures{{1, 0, 0},       {0, 1, 0},       {0, 0, 1},
+                                                  {0.6, 0.2, 0.2}, {0.2, 0.6, 0.2}, {0.2, 0.2, 0.6}};
+  json job = store.evaluate("r", "", {{"samples", 2000}, {"best", 20}});
+  job["verb"] = "regress";
+  job["model"] = nullptr;
+  for (std::size_t i = 0; i < mixtures.size(); ++i) {
+    const std::string name = "m" + std::to_string(i);
+    const json weights = {{"domain0", mixtures[i][0]}, {"domain1", mixtures[i][1]}, {"domain2", mixtures[i][2]}};
+    ASSERT_EQ(run_here(store.pretrain(name, {{"budget", "60 steps"}, {"mixing", {{"use", "constant"}, {"weights", weights}}}})),
+              0);
+    job["inputs"].push_back({{"name", "from"}, {"stage", name}, {"path", store.artifact(name)}});
+    const json shares = json::parse(store.file(name, "manifest.json"))["results"]["shares"];
+    EXPECT_NEAR(shares["domain1"].get<double>(), mixtures[i][1], 0.01);
+  }
+  ASSERT_EQ(run_here(job), 0);
+  const json results = json::parse(store.file("r", "manifest.json"))["results"];
+  double sum = 0;
+  for (const auto& [domain, weight] : results["weights"].items()) sum += weight.get<double>();
+  EXPECT_NEAR(sum, 1, 1e-9);
+  std::map<double, double> by_slope;  // the steeper a domain lowers the loss, the more of it
+  for (const auto& [domain, slope] : results["slopes"].items()) by_slope[slope] = results["weights"][domain].get<double>();
+  EXPECT_GT(by_slope.begin()->second, 0.5) << results;
+  EXPECT_LT(by_slope.rbegin()->second, by_slope.begin()->second);
+  json few = job;
+  few["stage"] = few["name"] = "few";
+  few["artifact"] = store.artifact("few");
+  few["inputs"] = json::array({job["inputs"][0], job["inputs"][1]});
+  EXPECT_EQ(run_here(few), 1);
 }
 
 }  // namespace

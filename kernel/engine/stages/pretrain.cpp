@@ -25,8 +25,11 @@ constexpr Output metrics[] = {
     metric("unigram_loss", "nats", 0,
            "loss of the same validation tokens under a unigram model, add-one smoothed, of the tokens read in training")};
 constexpr Output results[] = {metric("valid_loss", "nats", -1, "loss of the validation windows at the end"),
-                              metric("perplexity", "", -1, "its exp"), metric("unigram_loss", "nats", 0, "see the metric"),
-                              metric("tokens", "tokens", 0, "trained on"), metric("flops", "", 0, "spent on training")};
+                              metric("perplexity", "", -1, "its exp"),
+                              metric("unigram_loss", "nats", 0, "see the metric"),
+                              metric("tokens", "tokens", 0, "trained on"),
+                              metric("flops", "", 0, "spent on training"),
+                              result("shares", "share", "of the windows that were read, by domain")};
 
 Result<std::optional<TrainingState>> continued_state(const Job& job, const PretrainOptions& options) {
   if (!options.continues) return std::optional<TrainingState>();
@@ -126,6 +129,7 @@ Result<StageOutcome> run(StageContext& context) {
   const FixedWindows valid_windows = proportional_windows(text->valid, length, options.windows);
   double valid_loss = 0;
   std::int64_t taken = 0;
+  double reference_before = 0, asked_before = 0;  // tokens that went forward before an interruption
   const auto work = [&] {
     Work done;
     done.add_sequences(static_cast<double>(taken * options.batch), static_cast<double>(length));
@@ -185,6 +189,13 @@ Result<StageOutcome> run(StageContext& context) {
     archive("stage.taken", taken);
     archive("stage.fingerprint", fingerprint);
     archive("stage.windows_read", windows_read);
+    double of_reference = reference_before + mixed.reference_tokens(), of_questions = asked_before + asked.forward_tokens();
+    archive("stage.reference_tokens", of_reference);
+    archive("stage.asked_tokens", of_questions);
+    if (archive.reading()) {
+      reference_before = of_reference - mixed.reference_tokens();
+      asked_before = of_questions - asked.forward_tokens();
+    }
     archive("stage.valid_loss", valid_loss);
     remembered(archive);
   };
@@ -205,12 +216,14 @@ Result<StageOutcome> run(StageContext& context) {
     const PlannedModel cost = facts_of(model);
     const Work done = work();
     so_far.cost = {done.tokens, training_flops(cost, done), cost.total, cost.active, 0};
-    if (reference) {
-      Work of_reference;
-      of_reference.add_sequences(mixed.reference_tokens() / static_cast<double>(length), static_cast<double>(length));
-      of_reference.language_read_outs = of_reference.tokens;
-      so_far.cost.flops += forward_flops(facts_of(*reference), of_reference);
-    }
+    const auto forward_cost = [&](const PlannedModel& whose, double tokens) {
+      Work passes;
+      passes.add_sequences(tokens / static_cast<double>(length), static_cast<double>(length));
+      passes.language_read_outs = passes.tokens;
+      return forward_flops(whose, passes);
+    };
+    so_far.cost.flops += forward_cost(cost, asked_before + asked.forward_tokens());
+    if (reference) so_far.cost.flops += forward_cost(facts_of(*reference), reference_before + mixed.reference_tokens());
     so_far.position = position;
     for (std::size_t d = 0; d < names.size() && !across; ++d)
       so_far.position[text->position_name(d)] = read_before[d] + windows_read[d];
@@ -234,6 +247,9 @@ Result<StageOutcome> run(StageContext& context) {
                      {"unigram_loss", unigram},
                      {"tokens", outcome.cost.tokens},
                      {"flops", outcome.cost.flops}};
+  for (std::size_t d = 0; d < names.size(); ++d)
+    outcome.results["shares"][names[d]] =
+        static_cast<double>(windows_read[d]) / static_cast<double>(std::max<std::int64_t>(1, taken * options.batch));
   for (const Instance* part : {&mixing, &sampler}) report_all(*part, context.series, outcome.results, steps->last);
   return outcome;
 }

@@ -4,7 +4,8 @@
 namespace moiety::engine {
 
 const std::vector<Verb>& verbs() {
-  static const std::vector<Verb> all = {pretrain_verb(), construct_verb(), finetune_verb(), evaluate_verb()};
+  static const std::vector<Verb> all = {pretrain_verb(), construct_verb(), finetune_verb(), evaluate_verb(),
+                                        cluster_verb(),  probe_verb(),     regress_verb(),   extract_verb()};
   return all;
 }
 
@@ -20,8 +21,10 @@ nlohmann::json describe_verbs() {
     nlohmann::json inputs = nlohmann::json::array(), parameters = nlohmann::json::array(), metrics = nlohmann::json::array(),
                    results = nlohmann::json::array();
     for (const auto& input : verb.inputs)
-      inputs.push_back({{"name", input.name}, {"accepts", input.accepts}, {"required", input.required}, {"list", false}});
+      inputs.push_back({{"name", input.name}, {"accepts", input.accepts}, {"required", input.required}, {"list", input.list}});
     for (std::size_t i = 0; i < verb.parameter_count; ++i) parameters.push_back(describe(verb.parameters[i]));
+    for (const auto& table : verb.tables)
+      parameters.push_back({{"name", table.name}, {"type", "table"}, {"default", nullptr}, {"unit", ""}, {"doc", table.doc}});
     for (std::size_t i = 0; i < verb.metric_count; ++i) metrics.push_back(describe(verb.metrics[i]));
     for (std::size_t i = 0; i < verb.result_count; ++i) results.push_back(describe(verb.results[i]));
     list.push_back({{"name", verb.name},

@@ -10,6 +10,10 @@ Verb pretrain_verb();
 Verb construct_verb();
 Verb finetune_verb();
 Verb evaluate_verb();
+Verb cluster_verb();
+Verb probe_verb();
+Verb regress_verb();
+Verb extract_verb();
 
 }  // namespace moiety::engine
 

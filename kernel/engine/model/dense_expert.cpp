@@ -1,0 +1,60 @@
+#include "kernel/engine/model/dense_expert.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "kernel/engine/model/dense_roles.h"
+#include "kernel/engine/model/model_file.h"
+
+namespace moiety::engine {
+namespace {
+
+/// Neurons of a feed-forward once each site is one expert; 0: they differ.
+std::int64_t common_neurons(const Gpt& model) {
+  std::int64_t neurons = 0;
+  for (std::int64_t layer = 0; layer < model.architecture().layers; ++layer) {
+    const ExpertSite* site = model.site(Place::feed_forward, layer);
+    const std::int64_t here = site != nullptr ? site->bank().neurons() : model.architecture().inner;
+    if (layer > 0 && here != neurons) return 0;
+    neurons = here;
+  }
+  return neurons;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Gpt>> dense_expert(const Gpt& model, std::int64_t expert) {
+  const at::NoGradGuard no_gradient;
+  if (model.sites().empty()) return fail(ErrorKind::failed, "the model read has no experts");
+  Architecture shape = model.architecture();
+  shape.inner = common_neurons(model);
+  if (shape.inner == 0) return fail(ErrorKind::failed, "feed-forwards and experts of different sizes make no dense model");
+  TensorMap tensors;
+  for (const auto& entry : model.parameters().entries()) tensors.emplace(entry.name, *entry.tensor);
+  for (const auto& site : model.sites()) {
+    const Site& place = site->site();
+    if (expert < 0 || expert >= place.experts)
+      return fail(ErrorKind::failed, fmt::format("there is no expert {}: the {} of layer {} has {}", expert, name_of(place.place),
+                                                 place.layer, place.experts));
+    const std::string prefix = site_prefix(place.place, place.layer);
+    for (auto entry = tensors.begin(); entry != tensors.end();) {
+      const bool of_site = entry->first.rfind(prefix, 0) == 0 && entry->first.rfind(prefix + "norm.", 0) != 0;
+      entry = of_site || entry->first.rfind("all_sites.", 0) == 0 ? tensors.erase(entry) : std::next(entry);
+    }
+    TensorMap roles;
+    const std::vector<std::int64_t> one{expert};
+    for (const auto& rule : roles_of(place)) {
+      const at::Tensor value = site->bank().maybe(rule.role, &one);
+      // A bias that the experts have not is 0 in the dense layer.
+      std::vector<std::int64_t> sides = rule.shape;
+      for (std::int64_t& side : sides) side = side < 0 ? site->bank().neurons() : side;
+      roles.emplace(rule.role, value.defined() ? value.select(0, 0).contiguous() : at::zeros(sides));
+    }
+    for (const auto& [name, value] : dense_tensors(roles, place.place, place.layer)) tensors[name] = value;
+  }
+  auto dense = std::make_unique<Gpt>(shape, Sites{});
+  if (auto status = load_tensors(*dense, tensors); !status) return pass(status);
+  return dense;
+}
+
+}  // namespace moiety::engine
