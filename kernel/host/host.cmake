@@ -27,6 +27,7 @@ add_library(moiety_host STATIC
   run/provenance.cpp
   run/rate.cpp
   run/recorder.cpp
+  run/report.cpp
   run/run.cpp
   run/session.cpp
   run/stage_end.cpp
@@ -72,6 +73,8 @@ moiety_add_test(host_program_test
   command/command_test.cpp
   run/failure_test.cpp
   run/plugin_trust_test.cpp
+  run/results_test.cpp
+  run/budgets_run_test.cpp
   run/resume_test.cpp
   run/run_test.cpp
   run/testing/sandbox.cpp

@@ -89,7 +89,7 @@ std::vector<Row> rows_of(const Plan& plan, const Store& store, const Before& bef
       if (const auto cost = costs.find(stage.id); cost != costs.end()) fresh.cost = cost->second;
       row = rows.insert(rows.end(), fresh);
     }
-    if (store.look_up(stage.id).state == StoredStage::State::whole) {
+    if (store.look_up(stage).state == StoredStage::State::whole) {
       ++row->done;
     } else if (store.has_checkpoint(stage.id)) {
       ++row->resumable;
@@ -117,17 +117,51 @@ std::string state_text(const Row& row) {
 
 std::string amount(double value) { return value > 0 ? short_number(value) : "-"; }
 
+std::vector<std::string> prefixed(const std::string& prefix, const std::vector<std::string>& lines) {
+  std::vector<std::string> result;
+  for (const auto& line : lines) result.push_back(prefix + line);
+  return result;
+}
+
+std::string arms_text(const Plan& plan, const std::vector<std::string>& arms) {
+  return arms.size() == plan.arms.size() ? (plan.arms.size() == 1 ? arms[0] : "all") : join(arms, ", ");
+}
+
+/// Stages whose identity waits for a result: one row for all arms in which they wait for the same.
+void add_waiting(const Plan& plan, std::vector<std::vector<std::string>>& table, std::vector<std::vector<std::string>>& notes) {
+  std::vector<const WaitingStage*> firsts;
+  for (const auto& one : plan.waiting) {
+    const auto same = [&](const WaitingStage& other) {
+      return other.name == one.name && other.labels == one.labels && other.after == one.after && other.problem == one.problem;
+    };
+    if (std::any_of(firsts.begin(), firsts.end(), [&](const auto* first) { return same(*first); })) continue;
+    firsts.push_back(&one);
+    std::vector<std::string> arms;
+    for (const auto& other : plan.waiting) {
+      if (same(other)) arms.push_back(other.arm);
+    }
+    const std::string state = one.after.empty() ? "cannot be run" : "after " + join(one.after, ", ");
+    table.push_back({instance_text(one.name, one.labels), one.verb->name, arms_text(plan, arms), state, "-", "-", "-", "-", "-"});
+    notes.emplace_back();
+    for (const auto& [path, after] : one.values) notes.back().push_back(path + ": after " + after);
+    if (!one.problem.empty()) notes.back().push_back(one.problem);
+  }
+}
+
 void print_table(const Plan& plan, const std::vector<Row>& rows) {
   std::vector<std::vector<std::string>> table = {
       {"stage", "does", "arms", "state", "tokens", "FLOPs", "parameters", "active", "memory"}};
   for (const auto& row : rows) {
     const auto& s = *row.first;
-    const std::string arms = s.arms.size() == plan.arms.size() ? (plan.arms.size() == 1 ? s.arms[0] : "all") : join(s.arms, ", ");
+    const std::string arms = arms_text(plan, s.arms);
     table.push_back({instance_text(s.name, s.labels) + (s.pinned ? " (pinned)" : ""), s.verb->name, arms, state_text(row),
                      amount(row.cost.tokens), amount(row.cost.flops), amount(row.cost.total_parameters),
                      amount(row.cost.active_parameters),
                      row.cost.memory > 0 ? fmt::format("{:.0f} MiB", row.cost.memory / (1 << 20)) : "-"});
   }
+  std::vector<std::vector<std::string>> notes;
+  for (const auto& row : rows) notes.push_back(prefixed("stale: ", row.changes));
+  add_waiting(plan, table, notes);
   std::vector<std::size_t> widths(table[0].size());
   for (const auto& line : table) {
     for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], width(printable(line[i])));
@@ -142,7 +176,7 @@ void print_table(const Plan& plan, const std::vector<Row>& rows) {
     while (!line.empty() && line.back() == ' ') line.pop_back();
     put(line + "\n");
     if (n == 0) continue;
-    for (const auto& change : rows[n - 1].changes) put("    stale: " + printable(change) + "\n");
+    for (const auto& note : notes[n - 1]) put("    " + printable(note) + "\n");
   }
 }
 
@@ -150,7 +184,7 @@ void print_totals(const Plan& plan, const Store& store, const std::map<std::stri
   std::size_t fresh = 0;
   double tokens = 0, flops = 0;
   for (const auto& stage : plan.stages) {
-    if (store.look_up(stage.id).state == StoredStage::State::whole) continue;
+    if (store.look_up(stage).state == StoredStage::State::whole) continue;
     ++fresh;
     const auto cost = costs.find(stage.id);
     if (cost == costs.end()) continue;
@@ -160,6 +194,7 @@ void print_totals(const Plan& plan, const Store& store, const std::map<std::stri
   put(fmt::format("\n{} runs ({} arms, {} seeds), {} stages: {} to run", plan.runs.size(), plan.arms.size(), plan.seeds,
                   plan.stages.size(), fresh));
   if (flops > 0) put(fmt::format(", {} tokens, {} FLOPs", short_number(tokens), short_number(flops)));
+  if (!plan.waiting.empty()) put(fmt::format("; {} wait for results of others", plan.waiting.size()));
   put("\n");
 }
 
@@ -179,9 +214,18 @@ int plan_recipe(const Arguments& arguments) {
   for (const auto& note : (*session)->notes) say(note);
   const auto folders = prepare_for(**session, true);
   if (!folders) return complain(folders.error());
-  const Plan plan = build_plan((*session)->recipe, (*session)->catalog(), hashes_of(**session, *folders));
   const Store store((*session)->request.store);
   const auto registry_file = registry_path(arguments.value("registry"));
+  PlanFacts facts = facts_of(store);
+  // Before the data is there, costs are not known.
+  if (folders->missing.empty()) {
+    if (auto status = solve_budgets(**session, *folders, store, registry_file, facts); !status) return complain(status.error());
+  }
+  if (!facts.unsolvable.empty()) {
+    say(budgets_text(**session, facts));
+    return static_cast<int>(ErrorKind::usage);
+  }
+  const Plan plan = build_plan((*session)->recipe, (*session)->catalog(), hashes_of(**session, *folders), facts);
   const JobContext context{plan, (*session)->catalog(), store, *folders, registry_file};
   std::vector<const PlannedStage*> all;
   for (const auto& stage : plan.stages) all.push_back(&stage);

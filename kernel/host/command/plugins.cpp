@@ -78,6 +78,10 @@ int list(const Arguments& arguments) {
 
 std::string type_text(const ParameterDeclaration& p) {
   std::string text = p.type == "component" ? p.kind : p.type;
+  if (p.type == "input") text = "a stage" + (p.accepts.empty() ? "" : " that leaves a " + p.accepts);
+  if (p.type == "data") text = "a selection of text: domains, without, tokens, fraction";
+  if (p.type == "shares") text = "a table of names and shares";
+  if (p.type == "sets") text = "names of sets, or a table of labels and selections of text";
   if (!p.choices.empty()) text = join(p.choices, " | ");
   if (p.low) text += fmt::format(" {} {}", p.low_open ? ">" : ">=", number(*p.low));
   if (p.high) text += fmt::format(" {} {}", p.high_open ? "<" : "<=", number(*p.high));
@@ -111,6 +115,23 @@ std::string outputs_text(const std::vector<OutputDeclaration>& outputs) {
   return columns(rows);
 }
 
+std::string inputs_text(const std::vector<InputDeclaration>& inputs) {
+  std::vector<std::pair<std::string, std::string>> rows;
+  for (const auto& one : inputs) {
+    rows.emplace_back(printable(one.name), printable(std::string(one.list ? "a stage, or a list of stages" : "a stage") +
+                                                     (one.accepts.empty() ? "" : " that leaves a " + one.accepts) +
+                                                     (one.required ? ", required" : "")));
+  }
+  return columns(rows);
+}
+
+/// Under a title, what of these outputs is a result for other stages, or what is not; nothing when there is none.
+std::string titled(const std::string& title, std::vector<OutputDeclaration> outputs, bool results) {
+  outputs.erase(std::remove_if(outputs.begin(), outputs.end(), [&](const auto& one) { return one.is_result != results; }),
+                outputs.end());
+  return outputs.empty() ? "" : "\n" + title + ":\n" + outputs_text(outputs);
+}
+
 int info(const Arguments& arguments) {
   const auto found = look(arguments);
   if (!found) return complain(found.error());
@@ -121,8 +142,11 @@ int info(const Arguments& arguments) {
     return 0;
   }
   if (const auto* verb = catalog.verb(wanted)) {
-    put(printable("do = \"" + verb->name + "\": " + verb->summary) + "\n\nparameters:\n" + parameters_text(verb->parameters));
+    put(printable("do = \"" + verb->name + "\": " + verb->summary) + "\n");
+    if (!verb->inputs.empty()) put("\nreads:\n" + inputs_text(verb->inputs));
+    put("\nparameters:\n" + parameters_text(verb->parameters));
     if (!verb->metrics.empty()) put("\nmetrics:\n" + outputs_text(verb->metrics));
+    if (!verb->results.empty()) put("\nresults, for other stages to mention as ${NAME.result}:\n" + outputs_text(verb->results));
     return 0;
   }
   const auto slash = wanted.find('/');
@@ -145,7 +169,8 @@ int info(const Arguments& arguments) {
   if (!component->source.empty()) put("source: " + printable(component->source) + "\n");
   put("plugin: " + printable(component->plugin + " " + component->plugin_version + ", " + component->file) + "\n");
   put("\nparameters:\n" + parameters_text(component->parameters));
-  if (!component->outputs.empty()) put("\nmetrics and losses:\n" + outputs_text(component->outputs));
+  put(titled("metrics and losses", component->outputs, false));
+  put(titled("results of the stage that uses it, for other stages to mention as ${NAME.result}", component->outputs, true));
   return 0;
 }
 

@@ -298,7 +298,9 @@ class StageReader {
     const auto tell = [&](const Place& place, const std::string& message) {
       diagnostics_.error(place, fmt::format("`at` in {}{}", context_.in(), message));
     };
-    if (from->second.size() != 1 || !from->second.front().snapshot.empty()) {
+    const auto& labels = from->second.front().labels;
+    const bool many = std::any_of(labels.begin(), labels.end(), [](const auto& one) { return one.second == all_labels; });
+    if (many || from->second.size() != 1 || !from->second.front().snapshot.empty()) {
       tell(at->place, ": `from` must be one stage, without a point of its own");
       return;
     }

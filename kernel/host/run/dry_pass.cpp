@@ -21,15 +21,12 @@ class Kinds {
  public:
   explicit Kinds(const Plan& plan) {
     for (const auto& stage : plan.stages) {
-      json kind = {{"verb", stage.verb->name},
-                   {"config", stage.config},
-                   {"model", stage.model},
-                   {"task", stage.task},
-                   {"threads", stage.threads}};
+      json kind = {{"verb", stage.verb->name}, {"config", stage.config},       {"model", stage.model},    {"task", stage.task},
+                   {"groups", stage.groups},   {"snapshots", stage.snapshots}, {"threads", stage.threads}};
       if (kind["config"].is_object()) kind["config"].erase("seed");
       for (const auto& used : stage.components)
         kind["components"].push_back({used.slot, used.component->file, used.component->use()});
-      for (const auto& input : stage.inputs) kind["inputs"].push_back({input.name, first(input.stage_id)});
+      for (const auto& input : stage.inputs) kind["inputs"].push_back({input.name, first(input.stage_id), input.snapshot});
       const auto hash = sha256(kind.dump(-1, ' ', false, json::error_handler_t::replace));
       firsts_[stage.id] = by_hash_.emplace(hash, stage.id).first->second;
     }
@@ -46,6 +43,12 @@ class Kinds {
 StageCost cost_of(const json& answer) {
   const auto amount = [&cost = member_at(answer, "cost")](const char* key) { return real_at(cost, key).value_or(0); };
   return {amount("tokens"), amount("flops"), amount("total_parameters"), amount("active_parameters"), amount("memory")};
+}
+
+/// "feed_forward.router.k: is more than there are"
+std::string problem_text(const json& problem) {
+  const auto path = text_at(problem, "path");
+  return (path.empty() ? "" : path + ": ") + text_at(problem, "message");
 }
 
 void add_problems(const json& answer, const PlannedStage& stage, std::vector<StageProblem>* problems) {
@@ -83,9 +86,11 @@ Result<DryPass> dry_pass(const JobContext& context, const std::string& worker, c
     for (auto& input : job["inputs"]) {
       // An input that is in the store is read from there; one that is not is described by its own job of this call.
       const auto id = input["stage"].get<std::string>();
-      if (context.store.look_up(id).state == StoredStage::State::whole) continue;
-      input["stage"] = kinds.first(id);
-      input["path"] = context.store.artifact(kinds.first(id));
+      if (context.store.look_up(*context.plan.stage(id)).state == StoredStage::State::whole) continue;
+      const auto& first_id = kinds.first(id);
+      input["stage"] = first_id;
+      input["path"] = input.contains("snapshot") ? context.store.snapshot(first_id, input["snapshot"].get<std::string>())
+                                                 : context.store.artifact(first_id);
     }
     const auto path = **folder / (std::to_string(asked.size()) + ".json");
     if (auto status = write_file(path, job.dump(1, ' ', false, json::error_handler_t::replace)); !status) return pass(status);
@@ -112,6 +117,7 @@ Result<DryPass> dry_pass(const JobContext& context, const std::string& worker, c
         captured->exit.signal != 0 ? "a component crashed while it was made; `moiety plugins -v` lists them" : "");
   }
   std::map<std::string, StageCost> by_kind;
+  std::map<std::string, std::string> why;
   std::set<std::string> broken;
   for (std::size_t i = 0; i < asked.size(); ++i) {
     // What follows from a problem further up is not told as another one.
@@ -121,9 +127,13 @@ Result<DryPass> dry_pass(const JobContext& context, const std::string& worker, c
     const bool bad = answers[i].contains("problems") && !answers[i]["problems"].empty();
     if (!follows) add_problems(answers[i], *asked[i], &result.problems);
     if (follows || bad) broken.insert(asked[i]->id);
+    if (bad && !follows) why[asked[i]->id] = problem_text(answers[i]["problems"].front());
     by_kind[asked[i]->id] = cost_of(answers[i]);
   }
-  for (const auto* stage : stages) result.costs[stage->id] = by_kind[kinds.first(stage->id)];
+  for (const auto* stage : stages) {
+    result.costs[stage->id] = by_kind[kinds.first(stage->id)];
+    if (const auto found = why.find(kinds.first(stage->id)); found != why.end()) result.refused[stage->id] = found->second;
+  }
   return result;
 }
 

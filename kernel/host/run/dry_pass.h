@@ -23,8 +23,9 @@ struct StageCost {
 };
 
 struct DryPass {
-  std::vector<StageProblem> problems;      ///< each once, though many seeds have it
-  std::map<std::string, StageCost> costs;  ///< by stage identity, seeds included
+  std::vector<StageProblem> problems;          ///< each once, though many seeds have it
+  std::map<std::string, std::string> refused;  ///< the same by stage identity, seeds included
+  std::map<std::string, StageCost> costs;      ///< by stage identity, seeds included
   int interrupted = 0;
 };
 

@@ -21,8 +21,16 @@ json folder_text(const PreparedFolder& folder) {
 
 json base_job(const JobContext& context, const PlannedStage& stage, std::int64_t attempt) {
   json inputs = json::array();
-  for (const auto& input : stage.inputs)
-    inputs.push_back({{"name", input.name}, {"stage", input.stage_id}, {"path", context.store.artifact(input.stage_id)}});
+  for (const auto& input : stage.inputs) {
+    json one = {{"name", input.name}, {"stage", input.stage_id}, {"path", context.store.artifact(input.stage_id)}};
+    if (!input.snapshot.empty()) {
+      one["snapshot"] = input.snapshot;
+      one["path"] = context.store.snapshot(input.stage_id, input.snapshot);
+    }
+    inputs.push_back(std::move(one));
+  }
+  json corpus = stage.corpus_hash.empty() ? json() : folder_text(context.data.corpus);
+  if (corpus.is_object() && stage.fraction != 1) corpus["fraction"] = stage.fraction;
   json components = json::array();
   for (const auto& used : stage.components) components.push_back(entry(used.slot, *used.component));
   const auto task = context.data.tasks.find(stage.task);
@@ -33,7 +41,10 @@ json base_job(const JobContext& context, const PlannedStage& stage, std::int64_t
           {"config", stage.config},
           {"model", stage.model},
           {"inputs", std::move(inputs)},
-          {"corpus", stage.verb->needs_corpus ? folder_text(context.data.corpus) : json()},
+          {"corpus", std::move(corpus)},
+          {"groups", stage.groups},
+          {"snapshots", stage.snapshots},
+          {"keep_optimizer", stage.keep_optimizer},
           {"task", task != context.data.tasks.end() ? folder_text(task->second) : json()},
           {"components", std::move(components)},
           {"registry", context.registry},
@@ -81,9 +92,8 @@ Status add_site_components(const Catalog& catalog, const std::string& slot, cons
 }
 
 Status add_manifest_components(const JobContext& context, const StageInput& input, json* components) {
-  const auto stored = context.store.look_up(input.stage_id);
-  if (stored.state != StoredStage::State::whole) return {};
-  const auto& sites = member_at(stored.manifest, "sites");
+  const auto manifest = context.store.manifest(input.stage_id, input.snapshot);
+  const auto& sites = member_at(manifest, "sites");
   if (!sites.is_array()) return {};
   for (const auto& site : sites) {
     if (!site.is_object()) continue;

@@ -83,6 +83,32 @@ TEST_F(JobTest, says_all_that_a_worker_must_know) {
   EXPECT_EQ((*job)["work"], store_.work(kId));
 }
 
+TEST_F(JobTest, states_on_the_way_groups_and_a_part_of_the_corpus) {
+  store_model("avg-k@1");
+  data_.corpus = {"debian-8@1", "/c", "corpus-hash"};
+  auto& stage = plan_.stages[1];
+  stage.inputs[0].snapshot = "400k tokens";
+  stage.inputs.push_back({"sampler.clusters", kRead});
+  stage.corpus_hash = "corpus-hash";
+  stage.fraction = 0.1;
+  stage.groups = {{"tail", {{"of", {"law"}}}}};
+  stage.snapshots = {"10%"};
+  stage.keep_optimizer = true;
+  const auto job = make_job(context(), stage, 1);
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ((*job)["inputs"], json::array({{{"name", "from"},
+                                            {"stage", kRead},
+                                            {"snapshot", "400k tokens"},
+                                            {"path", store_.artifact(kRead) + "/snapshots/400k-tokens"}},
+                                           {{"name", "sampler.clusters"}, {"stage", kRead}, {"path", store_.artifact(kRead)}}}));
+  EXPECT_EQ((*job)["corpus"], json({{"path", "/c"}, {"hash", "corpus-hash"}, {"fraction", 0.1}}));
+  EXPECT_EQ((*job)["groups"], json({{"tail", {{"of", {"law"}}}}}));
+  EXPECT_EQ((*job)["snapshots"], json::array({"10%"}));
+  EXPECT_EQ((*job)["keep_optimizer"], true);
+  EXPECT_EQ((*job)["components"][0]["slot"], "sampler.clusters.layer2.feed_forward.experts")
+      << "those of a state are in its own manifest, which is not there yet";
+}
+
 TEST_F(JobTest, the_components_of_a_model_that_is_read_come_along_with_their_parts) {
   store_model("avg-k@1");
   const auto job = make_job(context(), plan_.stages[1], 1);

@@ -47,6 +47,12 @@ registry::StageRow row_of(const PlannedStage& stage) {
   return row;
 }
 
+std::vector<registry::RunStageRow> stages_of(const PlannedRun& run) {
+  std::vector<registry::RunStageRow> stages;
+  for (const auto& one : run.stages) stages.push_back({one.name, one.id, one.labels});
+  return stages;
+}
+
 std::optional<registry::MetricRow> metric_of(const std::string& line) {
   const json parsed = json::parse(line, nullptr, false);
   const auto value = real_at(parsed, "value");
@@ -105,7 +111,7 @@ Status Recorder::find_study(std::vector<registry::RunRow>* runs) {
                                        "JOIN study ON study.key = run.study JOIN run_stage ON run_stage.run = run.number JOIN "
                                        "stage ON stage.key = run_stage.stage "
                                        "WHERE study.key = (SELECT max(key) FROM study WHERE recipe = '" +
-                                           plan_.recipe_hash + "') ORDER BY run.number, run_stage.position",
+                                           plan_->recipe_hash + "') ORDER BY run.number, run_stage.position",
                                        registry::Format::json);
   if (!text) return pass(text);
   const json rows = json::parse(*text, nullptr, false);
@@ -122,11 +128,14 @@ Status Recorder::find_study(std::vector<registry::RunRow>* runs) {
     const auto found = known.find({run.arm, run.seed});
     // A run that is not there yet was not written before the process died: it is added now.
     if (found == known.end()) continue;
-    const auto same = [](const auto& row, const registry::RunStageRow& stage) {
-      return row.first == instance_text(stage.name, stage.labels) && row.second == stage.stage_id;
-    };
-    const auto& rows_of_run = found->second.second;
-    if (!std::equal(rows_of_run.begin(), rows_of_run.end(), run.stages.begin(), run.stages.end(), same)) return {};
+    // A stage that waits for a result is known on one side only: this run, or the one before, has come farther.
+    std::map<std::string, std::string> planned;
+    for (const auto& one : run.stages) planned.emplace(instance_text(one.name, one.labels), one.stage_id);
+    const bool waits = plan_->run(run.arm, static_cast<int>(run.seed))->waits;
+    for (const auto& [title, id] : found->second.second) {
+      const auto stage = planned.find(title);
+      if (stage != planned.end() ? stage->second != id : !waits) return {};
+    }
   }
   for (auto& run : *runs) {
     if (const auto found = known.find({run.arm, run.seed}); found != known.end()) run.id = found->second.first;
@@ -138,35 +147,42 @@ Status Recorder::find_study(std::vector<registry::RunRow>* runs) {
 
 Status Recorder::begin(const std::vector<registry::ClaimRow>& claims, const Provenance& provenance) {
   if (auto status = registry_.reap_dead_attempts(); !status) return status;
-  if (auto status = registry_.declare_metrics(declared_metrics(plan_)); !status) return status;
+  if (auto status = registry_.declare_metrics(declared_metrics(*plan_)); !status) return status;
   std::vector<registry::RunRow> runs;
-  for (const auto& run : plan_.runs) {
-    std::vector<registry::RunStageRow> stages;
-    for (const auto& one : run.stages) stages.push_back({one.name, one.id, one.labels});
-    runs.push_back({new_ulid(), run.arm, run.seed, std::move(stages), run.group});
+  for (const auto& run : plan_->runs) {
+    runs.push_back({new_ulid(), run.arm, run.seed, stages_of(run), run.group});
   }
   if (auto status = find_study(&runs); !status) return status;
   if (study_.empty()) study_ = new_ulid();
 
   registry::StudyRow study;
   study.id = study_;
-  study.name = plan_.recipe_name;
-  study.about = plan_.about;
-  study.recipe_hash = plan_.recipe_hash;
-  study.raw_text = plan_.raw_text;
-  study.resolved_text = plan_.resolved_text;
-  study.recipe_path = plan_.recipe_path;
-  study.baseline = plan_.baseline;
-  study.seeds = plan_.seeds;
-  study.confidence = plan_.confidence;
+  study.name = plan_->recipe_name;
+  study.about = plan_->about;
+  study.recipe_hash = plan_->recipe_hash;
+  study.raw_text = plan_->raw_text;
+  study.resolved_text = plan_->resolved_text;
+  study.recipe_path = plan_->recipe_path;
+  study.baseline = plan_->baseline;
+  study.seeds = plan_->seeds;
+  study.confidence = plan_->confidence;
   study.host_build_id = own_build_id();
   study.git_commit = provenance.commit;
   study.git_diff = provenance.diff;
   study.git_dirty = provenance.dirty;
   std::vector<registry::ArmRow> arms;
-  for (const auto& arm : plan_.arms) arms.push_back({arm.name, arm.patch_text, static_cast<int>(arms.size())});
+  for (const auto& arm : plan_->arms) arms.push_back({arm.name, arm.patch_text, static_cast<int>(arms.size())});
   if (auto status = registry_.begin_study(study, arms, claims); !status) return status;
-  for (const auto& stage : plan_.stages) {
+  if (auto status = add_stages(); !status) return status;
+  for (const auto& run : runs) {
+    if (auto status = registry_.add_run(study_, run); !status) return status;
+    run_ids_[{run.arm, run.seed}] = run.id;
+  }
+  return {};
+}
+
+Status Recorder::add_stages() {
+  for (const auto& stage : plan_->stages) {
     if (auto status = registry_.add_stage(row_of(stage)); !status) return status;
     const auto state = registry_.stage_state(stage.id);
     if (!state) return pass(state);
@@ -176,9 +192,16 @@ Status Recorder::begin(const std::vector<registry::ClaimRow>& claims, const Prov
       if (auto status = registry_.set_stage_state(stage.id, "waiting"); !status) return status;
     }
   }
-  for (const auto& run : runs) {
-    if (auto status = registry_.add_run(study_, run); !status) return status;
-    run_ids_[{run.arm, run.seed}] = run.id;
+  return {};
+}
+
+Status Recorder::extend(const Plan& plan) {
+  plan_ = &plan;
+  if (auto status = registry_.declare_metrics(declared_metrics(plan)); !status) return status;
+  if (auto status = add_stages(); !status) return status;
+  for (const auto& run : plan.runs) {
+    registry::RunRow row{run_id(run.arm, run.seed), run.arm, run.seed, stages_of(run), run.group};
+    if (auto status = registry_.add_run(study_, row); !status) return status;
   }
   return {};
 }

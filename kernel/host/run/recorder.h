@@ -21,11 +21,13 @@ namespace moiety::host {
 class Recorder {
  public:
   Recorder(registry::Registry& registry, const Plan& plan, const Catalog& catalog, const Store& store)
-      : registry_(registry), plan_(plan), catalog_(catalog), store_(store) {}
+      : registry_(registry), plan_(&plan), catalog_(catalog), store_(store) {}
 
   /// Writes study, arms, claims, stages and runs. A study of the same resolved recipe over the same stages that is there already
   /// is gone on with (T14, T17: asked for n runs, there are n, however often one resumes). Attempts of dead processes are ended.
   Status begin(const std::vector<registry::ClaimRow>& claims, const Provenance& provenance);
+  /// The plan knows more stages than before, of the same runs: they are written too. It must outlive the recorder.
+  Status extend(const Plan& plan);
   const std::string& study() const { return study_; }
   bool continued() const { return continued_; }
   /// Id of a run in the registry; "" for one that is not of the plan.
@@ -47,11 +49,12 @@ class Recorder {
   Status end(const std::string& state) { return registry_.end_study(study_, state); }
 
  private:
+  Status add_stages();
   Status find_study(std::vector<registry::RunRow>* runs);
   Status add_artifacts(const PlannedStage& stage, const nlohmann::json& manifest);
 
   registry::Registry& registry_;
-  const Plan& plan_;
+  const Plan* plan_;
   const Catalog& catalog_;
   const Store& store_;
   std::string study_;

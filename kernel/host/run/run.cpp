@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -18,8 +19,8 @@
 #include "kernel/host/run/interrupts.h"
 #include "kernel/host/run/print.h"
 #include "kernel/host/run/provenance.h"
+#include "kernel/host/run/report.h"
 #include "kernel/host/run/supervisor.h"
-#include "registry/report.h"
 
 namespace moiety::host {
 namespace {
@@ -29,15 +30,30 @@ int stopped(const RunRequest& request, int signal) {
   return 128 + signal;
 }
 
-std::string count(std::size_t n, const std::string& what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); }
-
 /// Stages of the plan that are not whole in the store.
 std::vector<const PlannedStage*> new_stages(const Plan& plan, const Store& store) {
   std::vector<const PlannedStage*> found;
   for (const auto& stage : plan.stages) {
-    if (store.look_up(stage.id).state != StoredStage::State::whole) found.push_back(&stage);
+    if (store.look_up(stage).state != StoredStage::State::whole) found.push_back(&stage);
   }
   return found;
+}
+
+/// New ones of a plan that grew: stages that the earlier one did not have.
+std::vector<const PlannedStage*> unseen_stages(const Plan& plan, const Store& store,
+                                               const std::map<std::string, StageState>& seen) {
+  auto found = new_stages(plan, store);
+  found.erase(std::remove_if(found.begin(), found.end(), [&](const auto* stage) { return seen.count(stage->id) != 0; }),
+              found.end());
+  return found;
+}
+
+/// "12 stages", "12 stages and 3 that wait for results".
+std::string stages_text(const Plan& plan) {
+  std::string text = counted(plan.stages.size(), "stage");
+  if (!plan.waiting.empty())
+    text += fmt::format(" and {} that wait{} for results", plan.waiting.size(), plan.waiting.size() == 1 ? "s" : "");
+  return text;
 }
 
 std::vector<const PlannedStage*> all_stages(const Plan& plan) {
@@ -85,89 +101,6 @@ Result<std::vector<registry::VerdictRow>> judge_claims(const Session& session, c
   return verdicts;
 }
 
-struct Verdicts {
-  std::vector<std::string> supported, refuted, undecided;
-};
-
-Verdicts sort_verdicts(const std::vector<registry::VerdictRow>& rows) {
-  Verdicts sorted;
-  for (const auto& row : rows) {
-    if (!row.statement.empty() || row.verdict == "explored") continue;
-    auto& list = row.verdict == "supported" ? sorted.supported : row.verdict == "refuted" ? sorted.refuted : sorted.undecided;
-    list.push_back(row.claim_id);
-  }
-  return sorted;
-}
-
-/// Runs of the plan that have a stage of `lost` on their path: "clustered seed 3".
-std::vector<std::string> runs_of(const Plan& plan, const std::vector<LostStage>& lost) {
-  std::vector<std::string> names;
-  for (const auto& run : plan.runs) {
-    const bool hit = std::any_of(run.stages.begin(), run.stages.end(), [&](const auto& entry) {
-      return std::any_of(lost.begin(), lost.end(), [&](const auto& one) { return one.stage->id == entry.id; });
-    });
-    if (hit) names.push_back(printable(run.arm) + " seed " + std::to_string(run.seed));
-  }
-  return names;
-}
-
-std::string last_line(const Plan& plan, const RunSummary& summary, const Verdicts& verdicts) {
-  std::vector<std::string> parts;
-  const auto failed = runs_of(plan, summary.failed);
-  const auto diverged = runs_of(plan, summary.diverged);
-  const auto interrupted = runs_of(plan, summary.interrupted);
-  const auto done = std::count_if(plan.runs.begin(), plan.runs.end(), [&](const auto& run) {
-    return std::all_of(run.stages.begin(), run.stages.end(),
-                       [&](const auto& entry) { return summary.not_done.count(entry.id) == 0; });
-  });
-  parts.push_back(fmt::format("{} of {} runs done", done, plan.runs.size()));
-  if (!failed.empty()) parts.push_back("failed: " + join(failed, ", "));
-  if (!interrupted.empty()) parts.push_back("interrupted, resumable: " + join(interrupted, ", "));
-  if (!diverged.empty()) parts.push_back("diverged: " + join(diverged, ", "));
-  const auto claims = verdicts.supported.size() + verdicts.refuted.size() + verdicts.undecided.size();
-  if (claims > 0) {
-    parts.push_back(fmt::format("{} of {} claims supported", verdicts.supported.size(), claims));
-    if (!verdicts.refuted.empty()) parts.push_back("refuted: " + join(verdicts.refuted, ", "));
-    if (!verdicts.undecided.empty()) parts.push_back("undecided: " + join(verdicts.undecided, ", "));
-  }
-  return join(parts, "; ");
-}
-
-std::string report(const RunRequest& request, const Recorder& recorder, registry::Registry& registry, const Plan& plan,
-                   const RunSummary& summary, const Verdicts& verdicts, double seconds) {
-  std::string text = "\n";
-  for (const auto& line : summary.losses) text += line + "\n";
-  if (!summary.losses.empty()) text += "\n";
-  registry::CompareOptions options;
-  options.study = recorder.study();
-  if (const auto table = registry::compare_text(registry, options, registry::Format::table))
-    text += *table + "\n";
-  else
-    text += "no table: " + table.error().message + "\n\n";
-  if (!verdicts.supported.empty() || !verdicts.refuted.empty() || !verdicts.undecided.empty()) {
-    if (const auto claims = registry::claims_text(registry, recorder.study(), registry::Format::table))
-      text += *claims + "\n";
-    else
-      text += "no claims: " + claims.error().message + "\n\n";
-  }
-  for (const auto* list : {&summary.failed, &summary.diverged, &summary.interrupted}) {
-    for (const auto& lost : *list)
-      text += printable(name(lost.end.state) + std::string(": ") + instance_text(lost.stage->name, lost.stage->labels) + " (" +
-                        whose(plan, *lost.stage) + "): " + lost.end.error) +
-              "\n" + (lost.log.empty() ? "" : "  log: " + lost.log + "\n");
-  }
-  text += fmt::format("{} in {}: {} run, {} found in the store{}\n", count(summary.total, "stage"), duration(seconds),
-                      summary.ran, summary.reused, summary.skipped == 0 ? "" : fmt::format(", {} skipped", summary.skipped));
-  text += "results: " + request.registry + "   store: " + request.recipe.store + "\n";
-  text += "next: moiety compare   moiety claims   moiety runs   moiety show RUN   moiety sql \"SELECT * FROM v_final\"\n";
-  return text + last_line(plan, summary, verdicts) + "\n";
-}
-
-/// Every run has a result; a diverged one is a result too.
-bool complete(const RunSummary& summary) {
-  return summary.failed.empty() && summary.done + summary.skipped + summary.diverged.size() == summary.total;
-}
-
 /// Exit code of a run that was neither stopped nor met a problem of the machine.
 int verdict_code(const RunRequest& request, const RunSummary& summary, const Verdicts& verdicts) {
   int code = complete(summary) ? 0 : 1;
@@ -194,26 +127,36 @@ int run_recipe(const RunRequest& request) {
   const auto folders = prepare_for(**session, false);
   if (!folders) return complain(folders.error());
   if (folders->interrupted != 0) return stopped(request, folders->interrupted);
-  const Plan plan = build_plan(recipe, (*session)->catalog(), hashes_of(**session, *folders));
   const Store store(request.recipe.store);
-  const JobContext context{plan, (*session)->catalog(), store, *folders, request.registry};
+  const auto prepared = hashes_of(**session, *folders);
+  PlanFacts facts = facts_of(store);
+  if (auto status = solve_budgets(**session, *folders, store, request.registry, facts); !status) return complain(status.error());
+  if (Interrupts::pending() != 0) return stopped(request, Interrupts::pending());
+  if (!facts.unsolvable.empty()) {
+    say(budgets_text(**session, facts));
+    return static_cast<int>(ErrorKind::usage);
+  }
+  std::deque<Plan> plans;  // stages that failed while less was known are of an earlier one
+  plans.push_back(build_plan(recipe, (*session)->catalog(), prepared, facts));
 
-  const auto fresh = new_stages(plan, store);
-  const auto checked = dry_pass(context, (*session)->worker, needs_counts(recipe.claims) ? all_stages(plan) : fresh);
+  auto fresh = new_stages(plans.back(), store);
+  auto checked = dry_pass({plans.back(), (*session)->catalog(), store, *folders, request.registry}, (*session)->worker,
+                          needs_counts(recipe.claims) ? all_stages(plans.back()) : fresh);
   if (!checked) return complain(checked.error());
   if (checked->interrupted != 0) return stopped(request, checked->interrupted);
   if (!checked->problems.empty()) {
     say(problems_text(**session, checked->problems));
     return static_cast<int>(ErrorKind::usage);
   }
-  const auto equal_unknown = require_equal(recipe.claims, plan, planned_counts(*checked, store));
+  DryPass costs = *checked;  // of all rounds
+  const auto equal_unknown = require_equal(recipe.claims, plans.back(), planned_counts(costs, store));
   if (!equal_unknown) return complain(equal_unknown.error());
 
   auto registry = registry::Registry::open(request.registry, registry::OpenMode::create);
   if (!registry) return complain(registry.error());
   for (const auto& notice : registry->notices()) say(notice);
   if (auto status = make_folders(store.folder() + "/objects"); !status) return complain(status.error());
-  Recorder recorder(*registry, plan, (*session)->catalog(), store);
+  Recorder recorder(*registry, plans.back(), (*session)->catalog(), store);
   if (auto status = recorder.begin(claim_rows(recipe), provenance_of(".")); !status) return complain(status.error());
 
   SupervisorOptions options;
@@ -222,19 +165,51 @@ int run_recipe(const RunRequest& request) {
   options.jobs = request.jobs;
   options.max_failures = request.max_failures;
   options.limits = {recipe.limits.call_seconds, recipe.limits.memory};
-  for (const auto& [id, cost] : checked->costs) options.flops[id] = cost.flops;
   RunSummary summary;
   {
     Display display(stderr, Display::mode_for(stderr, request.recipe.quiet));
-    display.note(fmt::format("{}: {}, {}, {} ({} new)", printable(recipe.name), count(plan.arms.size(), "arm"),
-                             count(plan.runs.size(), "run"), count(plan.stages.size(), "stage"), fresh.size()));
-    summary = Supervisor(context, recorder, display, options).run();
+    const auto& first = plans.back();
+    display.note(fmt::format("{}: {}, {}, {} ({} new)", printable(recipe.name), counted(first.arms.size(), "arm"),
+                             counted(first.runs.size(), "run"), stages_text(first), fresh.size()));
+    for (;;) {
+      const auto& plan = plans.back();
+      const JobContext context{plan, (*session)->catalog(), store, *folders, request.registry};
+      for (const auto& [id, cost] : checked->costs) options.flops[id] = cost.flops;
+      options.unknown = plan.waiting.size();
+      add_round(Supervisor(context, recorder, display, options).run(), summary);
+      if (plan.waiting.empty() || summary.signal != 0 || summary.environment || summary.gave_up) break;
+      // Results that stages waited for are there: more of the plan is known.
+      if (auto status = solve_budgets(**session, *folders, store, request.registry, facts); !status) {
+        summary.environment = status.error();
+        break;
+      }
+      plans.push_back(build_plan(recipe, (*session)->catalog(), prepared, facts));
+      if (plans.back().stages.size() == plan.stages.size()) break;
+      options.before = summary.states;
+      // A state of its training that was not known to be needed is missing: it is run anew.
+      for (const auto& stage : plans.back().stages) {
+        if (store.look_up(stage).state == StoredStage::State::lacking) options.before.erase(stage.id);
+      }
+      fresh = unseen_stages(plans.back(), store, summary.states);
+      const JobContext grown{plans.back(), (*session)->catalog(), store, *folders, request.registry};
+      checked = dry_pass(grown, (*session)->worker, fresh);
+      const auto extended = checked ? recorder.extend(plans.back()) : Status(pass(checked));
+      if (!extended) summary.environment = extended.error();
+      if (checked && checked->interrupted != 0) summary.signal = checked->interrupted;
+      if (checked) costs.costs.insert(checked->costs.begin(), checked->costs.end());
+      if (summary.environment || summary.signal != 0) break;
+      options.refused.insert(checked->refused.begin(), checked->refused.end());
+    }
   }
+  const Plan& plan = plans.back();
+  count_waiting(plan, summary);
 
   const bool early = summary.signal != 0 || summary.environment || summary.gave_up;
-  const auto ended = recorder.end(complete(summary) ? "done" : !summary.failed.empty() ? "failed" : "interrupted");
+  const auto ended = recorder.end(complete(summary)                                      ? "done"
+                                  : !summary.failed.empty() || !summary.unformed.empty() ? "failed"
+                                                                                         : "interrupted");
   if (summary.environment) {
-    say("the run stopped, resumable: " + count(summary.done, "stage") + " of " + std::to_string(summary.total) + " are done");
+    say("the run stopped, resumable: " + counted(summary.done, "stage") + " of " + std::to_string(summary.total) + " are done");
     return complain(*summary.environment);
   }
   if (summary.signal != 0) {
@@ -245,13 +220,13 @@ int run_recipe(const RunRequest& request) {
   Verdicts verdicts;
   if (!early) {
     Measured measured;
-    measured.counts = recorded_counts(*checked, store);
+    measured.counts = recorded_counts(costs, store);
     measured.equal_unknown = *equal_unknown;
     const auto judged = judge_claims(**session, plan, recorder, *registry, std::move(measured));
     if (!judged) return complain(judged.error());
     verdicts = sort_verdicts(*judged);
   }
-  const auto text = report(request, recorder, *registry, plan, summary, verdicts, now_seconds() - begin);
+  const auto text = report_text(request, recorder, *registry, plan, summary, verdicts, now_seconds() - begin);
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
   if (early) say("stopped by --max-failures; to go on: " + request.again);

@@ -1,10 +1,13 @@
 #include "kernel/host/run/session.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
 #include "kernel/base/text.h"
 #include "kernel/host/discovery/locate.h"
+#include "kernel/host/json_fields.h"
+#include "kernel/host/plan/budgets.h"
 #include "kernel/host/recipe/plugin_paths.h"
 
 namespace moiety::host {
@@ -58,6 +61,7 @@ Result<std::unique_ptr<Session>> open_session(const RecipeRequest& request) {
   load.overrides = request.overrides;
   load.corpora = known_data(*recipes + "/corpora");
   load.tasks = known_data(*recipes + "/tasks");
+  load.domains = known_domains(*recipes + "/corpora");
   auto recipe = load_recipe(request.path, session->catalog(), load);
   session->discovery.cache.save(recipe.has_value());
   if (!recipe) {
@@ -94,26 +98,70 @@ PreparedData hashes_of(const Session& session, const PreparedFolders& folders) {
   return hashes;
 }
 
-std::string problems_text(const Session& session, const std::vector<StageProblem>& problems) {
-  Sources sources;
-  Diagnostics ignored(sources);
-  // Read again for the lines to show: the recipe keeps places, not text.
-  load_document(session.request.path, session.request.overrides, sources, ignored);
-  Diagnostics diagnostics(sources);
-  for (const auto& problem : problems) {
+PlanFacts facts_of(const Store& store) {
+  PlanFacts facts;
+  facts.results = [&store](const std::string& id) {
+    const auto stored = store.look_up(id);
+    if (stored.state != StoredStage::State::whole) return nlohmann::json();
+    const auto& results = member_at(stored.manifest, "results");
+    return results.is_object() ? results : nlohmann::json::object();
+  };
+  return facts;
+}
+
+Status solve_budgets(const Session& session, const PreparedFolders& folders, const Store& store, const std::string& registry,
+                     PlanFacts& facts) {
+  const AskCosts ask = [&](const Plan& plan,
+                           const std::vector<const PlannedStage*>& stages) -> Result<std::map<std::string, BudgetCost>> {
+    const auto checked = dry_pass({plan, session.catalog(), store, folders, registry}, session.worker, stages);
+    if (!checked) return pass(checked);
+    std::map<std::string, BudgetCost> costs;
+    for (const auto& [id, cost] : checked->costs) costs[id] = {cost.flops, cost.tokens};
+    return costs;
+  };
+  return solve_budgets(session.recipe, session.catalog(), hashes_of(session, folders), ask, facts);
+}
+
+namespace {
+
+/// Reads the recipe again for the lines to show (it keeps places, not text), and shows what is told about stages.
+class StageDiagnostics {
+ public:
+  explicit StageDiagnostics(const Session& session) : session_(session), ignored_(sources_), diagnostics_(sources_) {
+    load_document(session.request.path, session.request.overrides, sources_, ignored_);
+  }
+
+  void add(const std::string& name, const std::vector<std::string>& arms, const std::string& path, const std::string& message) {
     const RecipeStage* stage = nullptr;
-    for (const auto& arm : session.recipe.arms) {
-      const auto& reached = problem.stage->arms;
-      if (std::find(reached.begin(), reached.end(), arm.name) == reached.end()) continue;
-      stage = arm.stage(problem.stage->name);
+    for (const auto& arm : session_.recipe.arms) {
+      if (std::find(arms.begin(), arms.end(), arm.name) == arms.end()) continue;
+      stage = arm.stage(name);
       if (stage != nullptr) break;
     }
-    const std::string where = "stage." + problem.stage->name + (problem.path.empty() ? "" : "." + problem.path);
-    const std::string arms =
-        problem.stage->arms.size() == session.recipe.arms.size() ? "" : " (arm " + join(problem.stage->arms, ", ") + ")";
-    diagnostics.error(stage != nullptr ? place_of(*stage, problem.path) : Place{},
-                      printable(problem.message) + ", in " + where + arms);
+    const std::string where = "stage." + name + (path.empty() ? "" : "." + path);
+    diagnostics_.error(stage != nullptr ? place_of(*stage, path) : Place{},
+                       printable(message) + ", in " + where +
+                           (arms.size() == session_.recipe.arms.size() ? "" : " (arm " + join(arms, ", ") + ")"));
   }
+  std::string text() const { return diagnostics_.text(); }
+
+ private:
+  const Session& session_;
+  Sources sources_;
+  Diagnostics ignored_, diagnostics_;
+};
+
+}  // namespace
+
+std::string budgets_text(const Session& session, const PlanFacts& facts) {
+  StageDiagnostics diagnostics(session);
+  for (const auto& [key, why] : facts.unsolvable) diagnostics.add(key.stage, {key.arm}, "budget", why);
+  return diagnostics.text();
+}
+
+std::string problems_text(const Session& session, const std::vector<StageProblem>& problems) {
+  StageDiagnostics diagnostics(session);
+  for (const auto& problem : problems) diagnostics.add(problem.stage->name, problem.stage->arms, problem.path, problem.message);
   return diagnostics.text();
 }
 

@@ -3,12 +3,14 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
 
 #include "kernel/base/files.h"
 #include "kernel/base/hash.h"
+#include "kernel/base/text.h"
 #include "kernel/host/json_fields.h"
 
 namespace moiety::host {
@@ -34,7 +36,9 @@ StoredStage Store::look_up(const std::string& id) const {
   if (files != found.manifest.end() && files->is_object()) {
     for (const auto& [name, facts] : files->items()) {
       // Names come from a file: they must not lead out of the artifact.
-      if (name.find('/') != std::string::npos || name == "..") return damaged("manifest.json lists a file outside: " + name);
+      const auto steps = split(name, '/');
+      if (std::any_of(steps.begin(), steps.end(), [](const auto& step) { return step.empty() || step == ".."; }))
+        return damaged("manifest.json lists a file outside: " + name);
       const auto size = fs::file_size(folder + "/" + name, error);
       if (error) return damaged(name + " is missing");
       if (facts.is_object() && facts.contains("bytes") && facts["bytes"] != size)
@@ -49,6 +53,37 @@ StoredStage Store::look_up(const std::string& id) const {
     return damaged("series.jsonl is not in the manifest");
   found.state = StoredStage::State::whole;
   return found;
+}
+
+StoredStage Store::look_up(const PlannedStage& stage) const {
+  auto found = look_up(stage.id);
+  if (found.state != StoredStage::State::whole) return found;
+  std::error_code error;
+  std::vector<std::string> missing;
+  for (const auto& point : stage.snapshots) {
+    const auto folder = snapshot(stage.id, point);
+    if (!fs::exists(folder + "/manifest.json", error)) missing.push_back("the state at " + point);
+    if (missing.empty() && stage.keep_optimizer && !fs::exists(folder + "/optimizer.safetensors", error))
+      missing.push_back("the optimizer's state at " + point);
+  }
+  if (stage.keep_optimizer && !fs::exists(artifact(stage.id) + "/optimizer.safetensors", error)) {
+    // Whether a stage that only changes a model can hand it on is up to its components: it must have been asked to.
+    const auto job = stage.verb->trains() ? Result<std::string>(std::string()) : read_file(work(stage.id) + "/job.json");
+    const json asked = job ? json::parse(*job, nullptr, false) : json();
+    if (member_at(asked, "keep_optimizer") != true) missing.emplace_back("the optimizer's state");
+  }
+  if (missing.empty()) return found;
+  found.state = StoredStage::State::lacking;
+  found.problem = "it lacks " + join(missing, ", ");
+  return found;
+}
+
+nlohmann::json Store::manifest(const std::string& id, const std::string& point) const {
+  auto stored = look_up(id);
+  if (stored.state != StoredStage::State::whole) return nullptr;
+  if (point.empty()) return std::move(stored.manifest);
+  const auto text = read_file(snapshot(id, point) + "/manifest.json");
+  return text ? json::parse(*text, nullptr, false) : json();
 }
 
 bool Store::has_checkpoint(const std::string& id) const {

@@ -43,6 +43,55 @@ TEST_F(StoreTest, an_artifact_is_absent_whole_or_damaged) {
   }
 }
 
+TEST_F(StoreTest, one_without_the_states_that_are_read_of_it_is_lacking) {
+  VerbDeclaration trains, changes;
+  ParameterDeclaration budget;
+  budget.type = "budget";
+  trains.parameters = {budget};
+  PlannedStage stage;
+  stage.id = kStored;
+  stage.verb = &trains;
+  put(manifest());
+  EXPECT_EQ(store_.look_up(stage).state, StoredStage::State::whole);
+  stage.snapshots = {"10%", "400k tokens"};
+  EXPECT_EQ(store_.look_up(stage).state, StoredStage::State::lacking);
+  EXPECT_EQ(store_.look_up(stage).problem, "it lacks the state at 10%, the state at 400k tokens");
+  for (const auto& point : stage.snapshots) {
+    fs::create_directories(store_.snapshot(kStored, point));
+    ASSERT_TRUE(write_file(store_.snapshot(kStored, point) + "/manifest.json", "{\"at\":1}"));
+  }
+  EXPECT_TRUE(fs::exists(store_.artifact(kStored) + "/snapshots/400k-tokens"));
+  EXPECT_EQ(store_.look_up(stage).state, StoredStage::State::whole);
+  EXPECT_EQ(store_.manifest(kStored, "10%"), (nlohmann::json{{"at", 1}}));
+  EXPECT_EQ(store_.manifest(kStored, "")["stage"], kStored);
+  stage.snapshots.clear();
+  stage.keep_optimizer = true;
+  EXPECT_EQ(store_.look_up(stage).problem, "it lacks the optimizer's state");
+  ASSERT_TRUE(write_file(store_.artifact(kStored) + "/optimizer.safetensors", "m"));
+  EXPECT_EQ(store_.look_up(stage).state, StoredStage::State::whole);
+  // Whether a stage that only changes a model can hand it on is up to its components: it is enough that it was asked to.
+  fs::remove(store_.artifact(kStored) + "/optimizer.safetensors");
+  stage.verb = &changes;
+  EXPECT_EQ(store_.look_up(stage).state, StoredStage::State::lacking);
+  ASSERT_TRUE(store_.prepare_work(kStored));
+  ASSERT_TRUE(write_file(store_.work(kStored) + "/job.json", "{\"keep_optimizer\":true}"));
+  EXPECT_EQ(store_.look_up(stage).state, StoredStage::State::whole);
+}
+
+TEST_F(StoreTest, files_of_an_artifact_may_lie_in_its_folders_and_nowhere_else) {
+  const auto with = [](const std::string& name) {
+    return R"({"stage":")" + kStored + R"(","files":{")" + name + R"(":{"bytes":5}}})";
+  };
+  fs::create_directories(store_.snapshot(kStored, "10%"));
+  ASSERT_TRUE(write_file(store_.snapshot(kStored, "10%") + "/model.safetensors", "12345"));
+  put(with("snapshots/10pct/model.safetensors"));
+  EXPECT_EQ(store_.look_up(kStored).state, StoredStage::State::whole);
+  for (const char* name : {"../x", "/etc/passwd", "snapshots//x", "..", "snapshots/../../x"}) {
+    put(with(name));
+    EXPECT_EQ(store_.look_up(kStored).problem, std::string("manifest.json lists a file outside: ") + name);
+  }
+}
+
 // What goes from an artifact into the registry must be what the stage wrote; a model is checked by whoever reads it.
 TEST_F(StoreTest, a_series_of_the_right_size_with_other_numbers_is_damaged) {
   const std::string series = "{\"name\":\"accuracy\",\"value\":0.07}\n", path = store_.artifact(kStored) + "/series.jsonl";

@@ -52,8 +52,18 @@ std::string Supervisor::label(const PlannedStage& stage) const {
   return printable(instance_text(stage.name, stage.labels) + " (" + whose(context_.plan, stage) + ")");
 }
 
+void Supervisor::take_over() {
+  for (const auto& stage : context_.plan.stages) {
+    const auto found = options_.before.find(stage.id);
+    if (found == options_.before.end() || board_.state(stage.id) != StageState::waiting) continue;
+    if (found->second == StageState::waiting || found->second == StageState::running) continue;
+    for (const auto* reader : board_.end(stage.id, found->second)) note_status(recorder_.skip(*reader));
+  }
+}
+
 RunSummary Supervisor::run() {
   begin_ = now_seconds();
+  take_over();
   for (;;) {
     look_at_interrupts(now_seconds());
     if (!stopping_) start_what_can();
@@ -63,8 +73,10 @@ RunSummary Supervisor::run() {
   }
   summary_.done = board_.count(StageState::done);
   summary_.skipped = board_.count(StageState::skipped);
-  for (const auto& stage : context_.plan.stages)
+  for (const auto& stage : context_.plan.stages) {
+    summary_.states[stage.id] = board_.state(stage.id);
     if (board_.state(stage.id) != StageState::done) summary_.not_done.insert(stage.id);
+  }
   summary_.seconds = now_seconds() - begin_;
   return std::move(summary_);
 }
@@ -100,7 +112,7 @@ void Supervisor::start_what_can() {
 Supervisor::Start Supervisor::start(const PlannedStage& stage) {
   // Ctrl-C while many stages are taken from the store.
   if (Interrupts::pending() != 0 && interrupts_seen_ == 0) return Start::stopped;
-  auto stored = context_.store.look_up(stage.id);
+  auto stored = context_.store.look_up(stage);
   const auto recorded = recorder_.state(stage);
   if (!note_status(recorded ? Status() : Status(pass(recorded)))) return Start::stopped;
   if (stored.state == StoredStage::State::whole && *recorded == "done") return reuse(stage, stored.manifest);
@@ -126,7 +138,7 @@ Supervisor::Start Supervisor::start(const PlannedStage& stage) {
     return Start::busy;
   }
   // Whoever had the lock until now may have finished it.
-  stored = context_.store.look_up(stage.id);
+  stored = context_.store.look_up(stage);
   if (stored.state == StoredStage::State::whole) {
     const auto state = recorder_.state(stage);
     if (state && *state != "done" && !note_status(recorder_.fill(stage, stored.manifest))) return Start::stopped;
@@ -134,15 +146,20 @@ Supervisor::Start Supervisor::start(const PlannedStage& stage) {
     return reuse(stage, stored.manifest);
   }
   if (full_ || !fits(stage)) return Start::busy;
-  if (stored.state == StoredStage::State::damaged) {
-    const auto aside = context_.store.set_aside(stage.id);
-    if (!note_status(aside ? Status() : Status(pass(aside)))) return Start::stopped;
-    const std::string message = "its stored result is damaged (" + stored.problem + "), moved to " + *aside + "; it is run anew";
-    display_.note(label(stage) + ": " + printable(message), true);
-    if (!note_status(recorder_.event(stage.id, "warning", message))) return Start::stopped;
-  }
+  if (stored.state != StoredStage::State::absent && !set_aside(stage, stored)) return Start::stopped;
   told_busy_.erase(stage.id);
   return note_status(launch(stage, std::move(**lock))) ? Start::started : Start::stopped;
+}
+
+/// Moves away a stored result that cannot be used, and says so.
+bool Supervisor::set_aside(const PlannedStage& stage, const StoredStage& stored) {
+  const auto aside = context_.store.set_aside(stage.id);
+  if (!note_status(aside ? Status() : Status(pass(aside)))) return false;
+  const bool damaged = stored.state == StoredStage::State::damaged;
+  const std::string message = fmt::format("its stored result {} ({}), moved to {}; it is run anew",
+                                          damaged ? "is damaged" : "is not enough", stored.problem, *aside);
+  display_.note(label(stage) + ": " + printable(message), true);
+  return note_status(recorder_.event(stage.id, damaged ? "warning" : "info", message));
 }
 
 Supervisor::Start Supervisor::reuse(const PlannedStage& stage, const nlohmann::json& manifest) {
@@ -156,6 +173,15 @@ Supervisor::Start Supervisor::reuse(const PlannedStage& stage, const nlohmann::j
   return Start::ended;
 }
 
+/// A stage that cannot even be started fails.
+Status Supervisor::refuse(const PlannedStage& stage, std::int64_t attempt, const std::string& why) {
+  StageEnd end;
+  end.error = why;
+  if (auto status = recorder_.end_attempt(stage, attempt, end, ""); !status) return status;
+  lose(stage, end, "");
+  return {};
+}
+
 Status Supervisor::launch(const PlannedStage& stage, Descriptor lock) {
   const auto log = context_.store.next_log(stage.id);
   const auto attempt = recorder_.begin_attempt(stage, log, 0);
@@ -167,14 +193,10 @@ Status Supervisor::launch(const PlannedStage& stage, Descriptor lock) {
     if (auto status = recorder_.end_attempt(stage, *attempt, end, ""); !status) return status;
     return tl::unexpected<Error>(error);
   };
+  if (const auto why = options_.refused.find(stage.id); why != options_.refused.end())
+    return refuse(stage, *attempt, why->second);
   const auto job = make_job(context_, stage, *attempt);
-  if (!job) {
-    StageEnd end;
-    end.error = job.error().message + (job.error().hint.empty() ? "" : "; " + job.error().hint);
-    if (auto status = recorder_.end_attempt(stage, *attempt, end, ""); !status) return status;
-    lose(stage, end, "");
-    return {};
-  }
+  if (!job) return refuse(stage, *attempt, job.error().message + (job.error().hint.empty() ? "" : "; " + job.error().hint));
   const auto text = [](const nlohmann::json& value) {
     return value.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   };
@@ -229,9 +251,14 @@ void Supervisor::poll_workers() {
 void Supervisor::finish(Running& running) {
   const auto& stage = *running.stage;
   auto facts = running.worker->facts();
-  const auto stored = context_.store.look_up(stage.id);
-  facts.artifact = stored.state == StoredStage::State::whole;
-  const auto end = judge(facts);
+  const auto stored = context_.store.look_up(stage);
+  const bool lacking = stored.state == StoredStage::State::lacking;
+  facts.artifact = lacking || stored.state == StoredStage::State::whole;
+  auto end = judge(facts);
+  if (lacking && end.state == StageState::done) {
+    end.state = StageState::failed;
+    end.error = "the worker left its artifact, but " + stored.problem;
+  }
   changed_ = true;
   note_status(recorder_.end_attempt(stage, running.attempt, end, running.worker->stderr_tail()));
   ++summary_.ran;
@@ -337,7 +364,7 @@ void Supervisor::show(double now) {
   }
   LiveTotal total;
   total.done = board_.count(StageState::done);
-  total.total = board_.size();
+  total.total = board_.size() + options_.unknown;
   total.running = running_.size();
   total.lost = board_.count(StageState::failed) + board_.count(StageState::diverged) + board_.count(StageState::skipped);
   total.seconds = now - begin_;

@@ -28,8 +28,11 @@ struct SupervisorOptions {
   int jobs = 0;          ///< most workers at once; 0: as many as the cores allow
   int max_failures = 0;  ///< stop after so many failed stages; 0: never
   Limits limits;
-  double stop_seconds = 10;             ///< between asking a worker to stop and killing it
-  std::map<std::string, double> flops;  ///< of each stage, where the dry pass told: for the time left
+  double stop_seconds = 10;                    ///< between asking a worker to stop and killing it
+  std::map<std::string, double> flops;         ///< of each stage, where the dry pass told: for the time left
+  std::map<std::string, StageState> before;    ///< stages that ended in this run already, while less of the plan was known
+  std::map<std::string, std::string> refused;  ///< stages that fail at once, and why
+  std::size_t unknown = 0;                     ///< stages of the whole that the plan does not know yet
 };
 
 /// A stage that did not become done, and why.
@@ -42,11 +45,13 @@ struct LostStage {
 struct RunSummary {
   std::vector<LostStage> failed, diverged, interrupted;  ///< interrupted: by others, this run goes on with the rest
   std::set<std::string> not_done;                        ///< stages by id
+  std::map<std::string, StageState> states;              ///< of all stages
   std::size_t ran = 0, reused = 0, done = 0, skipped = 0, total = 0;
-  int signal = 0;                    ///< SIGINT or SIGTERM that ended the run early
-  std::optional<Error> environment;  ///< disk full, store or registry not writable: ended early, resumable
-  bool gave_up = false;              ///< --max-failures was reached
-  std::vector<std::string> losses;   ///< "pretrained (…): validation loss …" of what was pretrained or taken from the store
+  int signal = 0;                     ///< SIGINT or SIGTERM that ended the run early
+  std::optional<Error> environment;   ///< disk full, store or registry not writable: ended early, resumable
+  bool gave_up = false;               ///< --max-failures was reached
+  std::vector<std::string> unformed;  ///< stages for which a result does not fit, and why
+  std::vector<std::string> losses;    ///< "pretrained (…): validation loss …" of what was pretrained or taken from the store
   double seconds = 0;
 };
 
@@ -67,8 +72,12 @@ class Supervisor {
   };
   enum class Start { started, ended, busy, stopped };
 
+  /// What ended before is not done again, and what reads a stage that failed then is skipped.
+  void take_over();
+  Status refuse(const PlannedStage& stage, std::int64_t attempt, const std::string& why);
   void start_what_can();
   Start start(const PlannedStage& stage);
+  bool set_aside(const PlannedStage& stage, const StoredStage& stored);
   Start reuse(const PlannedStage& stage, const nlohmann::json& manifest);
   Status launch(const PlannedStage& stage, Descriptor lock);
   bool fits(const PlannedStage& stage) const;

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -58,12 +59,22 @@ const char* const kDescription = R"json({
      "parameters": [{"name": "behave", "type": "text", "default": "succeed", "doc": "what happens"},
                     {"name": "level", "type": "number", "default": 0.5, "doc": "of the accuracy measured later"},
                     {"name": "seconds", "type": "number", "default": 0, "low": 0, "doc": "how long it takes"},
+                    {"name": "budget", "type": "budget", "default": null, "doc": "how long"},
+                    {"name": "continues", "type": "bool", "default": false, "doc": "goes on"},
                     {"name": "router", "type": "component", "kind": "router", "default": null, "doc": "who chooses"}],
      "metrics": [{"name": "loss", "unit": "nat", "better": -1, "axes": []}], "results": []},
     {"name": "evaluate", "summary": "measures", "measures": true, "leaves": "none",
      "inputs": [{"name": "from", "accepts": "model", "required": true, "list": false}], "needs": {"corpus": false, "task": false}, "seeds": [],
      "parameters": [{"name": "behave", "type": "text", "default": "succeed", "doc": "what happens"}],
-     "metrics": [{"name": "accuracy", "unit": "share", "better": 1, "axes": []}], "results": []}
+     "metrics": [{"name": "accuracy", "unit": "share", "better": 1, "axes": []}], "results": []},
+    {"name": "probe", "summary": "finds a number", "measures": true, "leaves": "none",
+     "inputs": [{"name": "from", "accepts": "model", "required": true, "list": false}], "needs": {"corpus": false, "task": false}, "seeds": [],
+     "parameters": [{"name": "behave", "type": "text", "default": "succeed", "doc": "what happens"},
+                    {"name": "finds", "type": "number", "default": 0.5, "doc": "what it finds"},
+                    {"name": "point", "type": "text", "default": "10%", "doc": "where it finds it"},
+                    {"name": "at", "type": "texts", "default": null, "doc": "points of the training"}],
+     "metrics": [{"name": "found", "unit": "", "better": 0, "axes": []}],
+     "results": [{"name": "found", "unit": ""}, {"name": "point", "unit": ""}, {"name": "nothing", "unit": ""}]}
   ]})json";
 
 int describe() {
@@ -126,10 +137,17 @@ int check(const std::vector<std::string>& files) {
     json problems = json::array();
     if (job["config"].value("behave", "").rfind("refuse", 0) == 0)
       problems.push_back({{"path", "behave"}, {"message", "this combination is not possible"}});
+    // A step costs as much as a thousandth of a training that does not say how long.
+    const json budget = job["config"].value("budget", json::object());
+    const double thousands = budget.value("unit", "") == "steps" ? budget["amount"].get<double>() / 1000 : 1;
     say({{"stage", job["stage"]},
          {"problems", problems},
          {"cost",
-          {{"tokens", 1000}, {"flops", 1e9}, {"total_parameters", 2000}, {"active_parameters", 1000}, {"memory", 1 << 20}}}});
+          {{"tokens", 1000 * thousands},
+           {"flops", 1e9 * thousands},
+           {"total_parameters", 2000},
+           {"active_parameters", 1000},
+           {"memory", 1 << 20}}}});
   }
   return 0;
 }
@@ -241,7 +259,10 @@ class Stage {
     manifest["cost"] = {{"tokens", 1000}, {"flops", 1e9}, {"wall_seconds", 0.1}, {"cpu_seconds", 0.1}, {"peak_memory", 1 << 20}};
     double level = job_["config"].value("level", 0.0) + 0.01 * static_cast<double>(seed());
     if (job_["verb"] == "pretrain") manifest["results"] = {{"loss", 5.01}, {"unigram_loss", 6.42}};
-    if (job_["verb"] == "evaluate") {
+    if (job_["verb"] == "probe") {
+      manifest["results"] = {{"found", job_["config"]["finds"]}, {"point", json::array({job_["config"]["point"]})}};
+      rows.push_back({"found", {}, 0, job_["config"]["finds"].get<double>()});
+    } else if (job_["verb"] == "evaluate") {
       const json read = json::parse(*moiety::read_file(job_["inputs"][0]["path"].get<std::string>() + "/model.json"));
       level = read["level"];
       rows.push_back({"accuracy", {}, 0, level});
@@ -259,6 +280,7 @@ class Stage {
     const auto model = json{{"level", level}}.dump();
     manifest["files"] = {{"model.json", {{"bytes", model.size()}, {"sha256", moiety::sha256(model)}}},
                          {"series.jsonl", {{"bytes", series.size()}, {"sha256", moiety::sha256(series)}}}};
+    if (!keep_states(folder, model, manifest)) return end("interrupted", "cannot write the result", 3);
     auto registry = moiety::registry::Registry::open(job_["registry"], moiety::registry::OpenMode::existing);
     const bool good = registry && registry->write_metrics(job_["stage"], rows) &&
                       moiety::write_file(folder + "/series.jsonl", series) && moiety::write_file(folder + "/model.json", model) &&
@@ -267,6 +289,26 @@ class Stage {
     fs::remove_all(work_ + "/checkpoint");
     log_call("end " + job_["name"].get<std::string>() + " " + std::to_string(seed()));
     return end("done", "", 0);
+  }
+
+  /// States on the way, and what others go on with, as far as the job asks for them.
+  bool keep_states(const std::string& folder, const std::string& model, const json& manifest) {
+    std::vector<std::string> folders = {folder};
+    for (const auto& point : job_["snapshots"]) {
+      auto name = point.get<std::string>();
+      if (name.back() == '%') name.replace(name.size() - 1, 1, "pct");
+      std::replace(name.begin(), name.end(), ' ', '-');
+      folders.push_back(folder + "/snapshots/" + name);
+      fs::create_directories(folders.back());
+      json of_point = manifest;
+      of_point.erase("files");
+      if (!moiety::write_file(folders.back() + "/manifest.json", of_point.dump()) ||
+          !moiety::write_file(folders.back() + "/model.json", model))
+        return false;
+    }
+    return std::all_of(folders.begin(), folders.end(), [&](const auto& one) {
+      return !job_["keep_optimizer"].template get<bool>() || moiety::write_file(one + "/optimizer.safetensors", "moments");
+    });
   }
 
   json job_;
