@@ -27,32 +27,49 @@ bool within(const AxisLabels& a, const AxisLabels& b) {
   return std::all_of(a.begin(), a.end(), [&](const auto& one) { return b.count(one.first) != 0; });
 }
 
-/// The stages that measuring stages of an arm need, and how much of the training of each: 1, or less where all that is read of it
-/// is a state on the way.
-using Needed = std::map<Instance, double>;
+/// How much of the training of a stage is needed: all, or up to the last of its states that are read.
+struct Part {
+  double share = 0, tokens = 0;
 
-void need(const RecipeArm& arm, const RecipeStage& stage, double share, Needed& needed);
+  void add(const std::string& point) {
+    std::string ignored;
+    const auto percent = parse_percent(point);
+    const auto budget = percent || point.empty() ? std::nullopt : parse_budget(point, ignored);
+    if (budget)
+      tokens = std::max(tokens, budget->amount);
+    else
+      share = std::max(share, percent.value_or(1));
+  }
+  double of(const BudgetCost& cost) const {
+    return std::min(1.0, std::max(share, tokens == 0 ? 0 : cost.tokens > 0 ? tokens / cost.tokens : 1));
+  }
+};
+/// What measuring stages of an arm need.
+using Needed = std::map<Instance, Part>;
 
-void need_read(const RecipeArm& arm, const std::string& name, const AxisLabels& labels, double share, Needed& needed) {
+void need(const RecipeArm& arm, const RecipeStage& stage, const std::string& point, Needed& needed);
+
+void need_read(const RecipeArm& arm, const std::string& name, const AxisLabels& labels, const std::string& point,
+               Needed& needed) {
   for (const auto* read : arm.instances(name)) {
-    if (read->labels == labels) need(arm, *read, share, needed);
+    if (read->labels == labels) need(arm, *read, point, needed);
   }
 }
 
-void need(const RecipeArm& arm, const RecipeStage& stage, double share, Needed& needed) {
-  const auto [found, is_new] = needed.insert({{stage.name, stage.labels}, 0});
-  found->second = std::max(found->second, share);
+void need(const RecipeArm& arm, const RecipeStage& stage, const std::string& point, Needed& needed) {
+  const auto [found, is_new] = needed.insert({{stage.name, stage.labels}, Part{}});
+  found->second.add(point);
   if (!is_new) return;
   for (const auto& [input, read] : stage.inputs) {
-    for (const auto& one : read) need_read(arm, one.stage, one.labels, parse_percent(one.snapshot).value_or(1), needed);
+    for (const auto& one : read) need_read(arm, one.stage, one.labels, one.snapshot, needed);
   }
-  for (const auto& read : stage.results) need_read(arm, read.stage, read.labels, 1, needed);
+  for (const auto& read : stage.results) need_read(arm, read.stage, read.labels, "", needed);
 }
 
 /// The costs of one try: all budgets that are not solved have the same number of steps.
 class Trial {
  public:
-  Trial(const Recipe& recipe, Plan plan) : recipe_(recipe), plan_(std::move(plan)) {}
+  explicit Trial(Plan plan) : plan_(std::move(plan)) {}
 
   const Plan& plan() const { return plan_; }
   void set_costs(std::map<std::string, BudgetCost> costs) { costs_ = std::move(costs); }
@@ -72,24 +89,21 @@ class Trial {
   }
 
   double total(const RecipeArm& arm, const Needed& needed, const std::string& unit) const {
+    // Two instances of a run may be one stage: it is paid once.
     std::map<std::string, double> shares;
     for (const auto& one : plan_.run(arm.name, 1)->stages) {
       const auto found = needed.find({one.name, one.labels});
-      if (found == needed.end()) continue;
+      const auto cost = costs_.find(one.id);
+      if (found == needed.end() || cost == costs_.end() || plan_.stage(one.id)->verb->leaves == "none") continue;
       double& share = shares[one.id];
-      share = std::max(share, found->second);
+      share = std::max(share, found->second.of(cost->second));
     }
     double sum = 0;
-    for (const auto& [id, share] : shares) {
-      const auto cost = costs_.find(id);
-      if (cost != costs_.end() && plan_.stage(id)->verb->leaves != "none")
-        sum += share * (unit == "flops" ? cost->second.flops : cost->second.tokens);
-    }
+    for (const auto& [id, share] : shares) sum += share * (unit == "flops" ? costs_.at(id).flops : costs_.at(id).tokens);
     return sum;
   }
 
  private:
-  const Recipe& recipe_;
   Plan plan_;
   std::map<std::string, BudgetCost> costs_;
 };
@@ -109,7 +123,7 @@ class Solver {
     for (const auto& measured : arm.stages) {
       if (!measured.verb->measures) continue;
       Needed own;
-      need(arm, measured, 1, own);
+      need(arm, measured, "", own);
       if (own.count({stage.name, stage.labels}) == 0) continue;
       const auto answer = at(arm, other, stage, measured.labels, unit, unsolved);
       if (!answer) {
@@ -132,7 +146,7 @@ class Solver {
   static Needed needed(const RecipeArm& arm, const AxisLabels& labels) {
     Needed result;
     for (const auto& stage : arm.stages) {
-      if (stage.verb->measures && within(stage.labels, labels) && agree(stage.labels, labels)) need(arm, stage, 1, result);
+      if (stage.verb->measures && within(stage.labels, labels) && agree(stage.labels, labels)) need(arm, stage, "", result);
     }
     return result;
   }
@@ -193,7 +207,7 @@ Status solve_budgets(const Recipe& recipe, const Catalog& catalog, const Prepare
     const auto trial = [&](std::int64_t steps) {
       PlanFacts tried = facts;
       tried.trial_steps = steps;
-      return Trial(recipe, build_plan(recipe, catalog, prepared, tried));
+      return Trial(build_plan(recipe, catalog, prepared, tried));
     };
     Trial few = trial(kFewSteps), many = trial(kManySteps);
     // Those that take the total of an arm of which all is known.

@@ -79,6 +79,16 @@ TEST(Budgets, the_same_labels_are_compared) {
   EXPECT_EQ(facts.steps.at({"matched", "tuned", {{"items", "3000"}}}), 300);
 }
 
+TEST(Budgets, of_a_state_on_the_way_only_the_training_until_then_is_paid) {
+  const Loaded loaded(small_recipe() +
+                      "[arm.halved]\nstage.split.from = 'pretrained@50%'\nstage.tuned.budget = 'flops of dense'\n"
+                      "[arm.cut]\nstage.split.from = 'pretrained@30k tokens'\nstage.tuned.budget = 'flops of dense'\n");
+  const auto facts = solved(loaded);
+  EXPECT_EQ(facts.steps.at({"halved", "tuned", {}}), 1495 + 600);
+  // By this worker's count, pretraining is 120k tokens for 1.2M flops.
+  EXPECT_EQ(facts.steps.at({"cut", "tuned", {}}), 1495 + 900);
+}
+
 TEST(Budgets, one_that_cannot_be_is_told_with_both_totals) {
   const Loaded loaded(small_recipe() +
                       "[arm.short]\nstage.tuned.budget = '10 steps'\nstage.pretrained.budget = '1k tokens'\n"
