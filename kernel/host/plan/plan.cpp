@@ -91,6 +91,11 @@ class Planner {
       }
       const std::string id = place(formed ? *formed : stage, seed, ids, arm.name);
       for (const auto& read : stage.results) note_result(id, ids.at({read.stage, read.labels}));
+      if (formed && !stage.results.empty()) {
+        auto& recorded = plan_.stages[index_.at(id)].recorded;
+        recorded = stage.config;
+        if (formed->config.contains("budget")) recorded["budget"] = formed->config["budget"];
+      }
       ids[{stage.name, stage.labels}] = id;
       result.stages.push_back({stage.name, id, stage.labels});
     }

@@ -57,8 +57,10 @@ struct PlannedStage {
   std::string name;   ///< as in the recipe (the first arm that reaches it)
   AxisLabels labels;  ///< where that arm has it along the axes
   const VerbDeclaration* verb = nullptr;
-  nlohmann::json config;                      ///< resolved parameters, nested, every default written out
-  nlohmann::json model;                       ///< resolved [model] when the stage starts fresh, else null
+  nlohmann::json config;    ///< resolved parameters, nested, every default written out
+  nlohmann::json recorded;  ///< the same for the registry: a value that is another stage's result stays `${NAME.result}`, or the
+                            ///< runs of one arm would seem to differ in more than their seeds; null: as `config`
+  nlohmann::json model;     ///< resolved [model] when the stage starts fresh, else null
   std::map<std::string, std::int64_t> seeds;  ///< all four purposes → seed; 0 for those that the verb does not draw from
   bool pinned = false;                        ///< all its seeds are fixed by the recipe and one instance serves several runs
   std::vector<StageInput> inputs;

@@ -33,7 +33,7 @@ registry::StageRow row_of(const PlannedStage& stage) {
   row.id = stage.id;
   row.name = stage.name;
   row.verb = stage.verb->name;
-  row.config = stage.config;
+  row.config = stage.recorded.is_null() ? stage.config : stage.recorded;
   if (!stage.model.is_null()) row.config["model"] = stage.model;
   row.seed = main_seed(stage);
   row.pinned = stage.pinned;

@@ -100,6 +100,17 @@ TEST(Results, another_result_makes_the_reader_new_and_the_same_result_does_not) 
   EXPECT_EQ(box.sql("SELECT count(*) FROM v_arms WHERE arm = 'low' AND metric = 'accuracy' AND round(mean, 6) = 0.62"), "1");
 }
 
+TEST(Results, what_differs_from_seed_to_seed_is_one_arm_all_the_same) {
+  Sandbox box;
+  box.write("recipe.toml", found_recipe());
+  const auto ran = box.run_recipe({"--unset", "stage.base.seed"});
+  ASSERT_EQ(ran.code, 0) << ran.all();
+  EXPECT_EQ(box.calls("run found"), 6);
+  EXPECT_FALSE(has(ran.output, "no table")) << ran.output;
+  EXPECT_EQ(box.sql("SELECT DISTINCT txt FROM param WHERE path = 'level' AND txt LIKE '%found%'"), "${found.found}");
+  EXPECT_EQ(box.sql("SELECT round(mean, 6) FROM v_arms WHERE arm = 'high' AND metric = 'accuracy'"), "0.73");
+}
+
 TEST(Results, a_run_stopped_among_the_readers_goes_on_with_them) {
   Sandbox box;
   box.write("recipe.toml", found_recipe("level = \"${found.found}\"\nseconds = 0.6"));
