@@ -61,17 +61,10 @@ StoredStage Store::look_up(const PlannedStage& stage) const {
   std::error_code error;
   std::vector<std::string> missing;
   for (const auto& point : stage.snapshots) {
-    const auto folder = snapshot(stage.id, point);
-    if (!fs::exists(folder + "/manifest.json", error)) missing.push_back("the state at " + point);
-    if (missing.empty() && stage.keep_optimizer && !fs::exists(folder + "/optimizer.safetensors", error))
-      missing.push_back("the optimizer's state at " + point);
+    if (!fs::exists(snapshot(stage.id, point) + "/manifest.json", error)) missing.push_back("the state at " + point);
   }
-  if (stage.keep_optimizer && !fs::exists(artifact(stage.id) + "/optimizer.safetensors", error)) {
-    // Whether a stage that only changes a model can hand it on is up to its components: it must have been asked to.
-    const auto job = stage.verb->trains() ? Result<std::string>(std::string()) : read_file(work(stage.id) + "/job.json");
-    const json asked = job ? json::parse(*job, nullptr, false) : json();
-    if (member_at(asked, "keep_optimizer") != true) missing.emplace_back("the optimizer's state");
-  }
+  // Whether a stage that only changes a model can hand it on is up to its components: what counts is that it was asked to.
+  if (stage.keep_optimizer && member_at(found.manifest, "keeps_optimizer") != true) missing.emplace_back("the optimizer's state");
   if (missing.empty()) return found;
   found.state = StoredStage::State::lacking;
   found.problem = "it lacks " + join(missing, ", ");

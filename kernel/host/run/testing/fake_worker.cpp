@@ -274,6 +274,7 @@ class Stage {
       rows.push_back({"loss", {}, 2, 4.5});
     }
     if (behave_ == "no-artifact") return end("done", "", 0);
+    if (job_["keep_optimizer"].get<bool>()) manifest["keeps_optimizer"] = true;
     const auto folder = work_ + "/artifact.new";
     fs::remove_all(folder);
     fs::create_directories(folder);
@@ -294,24 +295,20 @@ class Stage {
     return end("done", "", 0);
   }
 
-  /// States on the way, and what others go on with, as far as the job asks for them.
+  /// States on the way, as far as the job asks for them.
   bool keep_states(const std::string& folder, const std::string& model, const json& manifest) {
-    std::vector<std::string> folders = {folder};
     for (const auto& point : job_["snapshots"]) {
       auto name = point.get<std::string>();
       if (name.back() == '%') name.replace(name.size() - 1, 1, "pct");
       std::replace(name.begin(), name.end(), ' ', '-');
-      folders.push_back(folder + "/snapshots/" + name);
-      fs::create_directories(folders.back());
+      const auto at = folder + "/snapshots/" + name;
+      fs::create_directories(at);
       json of_point = manifest;
       of_point.erase("files");
-      if (!moiety::write_file(folders.back() + "/manifest.json", of_point.dump()) ||
-          !moiety::write_file(folders.back() + "/model.json", model))
+      if (!moiety::write_file(at + "/manifest.json", of_point.dump()) || !moiety::write_file(at + "/model.json", model))
         return false;
     }
-    return std::all_of(folders.begin(), folders.end(), [&](const auto& one) {
-      return !job_["keep_optimizer"].template get<bool>() || moiety::write_file(one + "/optimizer.safetensors", "moments");
-    });
+    return true;
   }
 
   json job_;
