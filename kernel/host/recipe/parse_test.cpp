@@ -57,16 +57,16 @@ TEST(Parse, numbers_are_finite_and_dates_are_refused) {
 }
 
 TEST(Parse, arguments_are_toml_or_bare_words) {
-  const auto json = [](const char* text) { return parse_argument(text, {})->to_json(); };
-  EXPECT_EQ(json("3"), 3);
-  EXPECT_EQ(json("1e-3"), 0.001);
-  EXPECT_EQ(json("true"), true);
-  EXPECT_EQ(json("[1, 2]"), (nlohmann::json{1, 2}));
-  EXPECT_EQ(json("{ use = \"top-k\", k = 2 }"), (nlohmann::json{{"use", "top-k"}, {"k", 2}}));
-  EXPECT_EQ(json("\"a b\""), "a b");
-  EXPECT_EQ(json("15k examples"), "15k examples");
-  EXPECT_EQ(json("balanced-kmeans"), "balanced-kmeans");
-  EXPECT_EQ(json("1\ny = 2"), "1\ny = 2") << "one argument is one value";
+  const auto parsed = [](const char* text) { return parse_argument(text, {})->to_json(); };
+  EXPECT_EQ(parsed("3"), 3);
+  EXPECT_EQ(parsed("1e-3"), 0.001);
+  EXPECT_EQ(parsed("true"), true);
+  EXPECT_EQ(parsed("[1, 2]"), (nlohmann::json{1, 2}));
+  EXPECT_EQ(parsed("{ use = \"top-k\", k = 2 }"), (nlohmann::json{{"use", "top-k"}, {"k", 2}}));
+  EXPECT_EQ(parsed("\"a b\""), "a b");
+  EXPECT_EQ(parsed("15k examples"), "15k examples");
+  EXPECT_EQ(parsed("balanced-kmeans"), "balanced-kmeans");
+  EXPECT_EQ(parsed("1\ny = 2"), "1\ny = 2") << "one argument is one value";
   EXPECT_FALSE(parse_argument("[1, 2", {}).has_value());
   EXPECT_FALSE(parse_argument("\"a", {}).has_value());
 }
