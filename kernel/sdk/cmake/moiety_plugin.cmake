@@ -12,6 +12,10 @@ function(moiety_add_plugin name)
   target_link_libraries(${name}_objects PUBLIC moiety_sdk moiety_torch)
   set_target_properties(${name}_objects PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     POSITION_INDEPENDENT_CODE ON)
+  # Many plugins in one tree parse LibTorch's headers once.
+  if(TARGET moiety_plugin_headers)
+    target_precompile_headers(${name}_objects REUSE_FROM moiety_plugin_headers)
+  endif()
 
   add_library(${name} MODULE $<TARGET_OBJECTS:${name}_objects>)
   target_link_libraries(${name} PRIVATE moiety_torch)
@@ -30,5 +34,25 @@ function(moiety_add_plugin name)
 
   if(arg_TEST AND BUILD_TESTING)
     moiety_add_test(${name}_test ${arg_TEST} $<TARGET_OBJECTS:${name}_objects> LINK moiety_sdk_testing)
+    if(TARGET moiety_plugin_test_headers)
+      target_precompile_headers(${name}_test REUSE_FROM moiety_plugin_test_headers)
+    endif()
+  endif()
+endfunction()
+
+# Headers compiled once for all plugins that are added after this, and for their tests.
+function(moiety_precompile_plugin_headers)
+  set(empty ${CMAKE_CURRENT_BINARY_DIR}/plugin_headers.cpp)
+  file(GENERATE OUTPUT ${empty} CONTENT "int main() { return 0; }\n")
+  add_library(moiety_plugin_headers OBJECT ${empty})
+  target_link_libraries(moiety_plugin_headers PUBLIC moiety_sdk moiety_torch)
+  set_target_properties(moiety_plugin_headers PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+    POSITION_INDEPENDENT_CODE ON)
+  target_precompile_headers(moiety_plugin_headers PRIVATE <ATen/ATen.h>)
+  if(BUILD_TESTING)
+    add_executable(moiety_plugin_test_headers ${empty})
+    target_link_libraries(moiety_plugin_test_headers PRIVATE moiety_sdk_testing GTest::gtest_main GTest::gmock)
+    target_compile_options(moiety_plugin_test_headers PRIVATE -O1)
+    target_precompile_headers(moiety_plugin_test_headers PRIVATE <ATen/ATen.h> <gtest/gtest.h>)
   endif()
 endfunction()
