@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <memory>
 
@@ -105,8 +107,14 @@ std::string on_terminal(unsigned short columns) {
   EXPECT_EQ(::ioctl(::fileno(terminal.get()), TIOCSWINSZ, &size), 0);
   Display display(terminal.get(), Display::Mode::terminal);
   display.update({tuned()}, {0, 2, 1, 0, 1, std::nullopt}, 1);
-  std::string text(4096, '\0');
-  text.resize(static_cast<std::size_t>(std::max<ssize_t>(0, ::read(number, text.data(), text.size()))));
+  // A terminal may hand over less than was written: two lines are waited for.
+  std::string text;
+  for (pollfd ready{number, POLLIN, 0}; std::count(text.begin(), text.end(), '\n') < 2 && ::poll(&ready, 1, 5000) > 0;) {
+    std::array<char, 4096> some{};
+    const auto size_read = ::read(number, some.data(), some.size());
+    if (size_read <= 0) break;
+    text.append(some.data(), static_cast<std::size_t>(size_read));
+  }
   return text;
 }
 
