@@ -16,8 +16,6 @@
 namespace moiety::engine {
 namespace {
 
-bool finite(const at::Tensor& tensor) { return at::isfinite(tensor.detach()).all().item<bool>(); }
-
 /// x [rows, d] → [B, L, d] with a mask [B, L], undefined when all sequences are equally long.
 void give_sequences(const at::Tensor& x, const Spans& spans, RouterInput& input) {
   const std::int64_t length = spans.common_length(), d = x.size(1);
@@ -72,7 +70,7 @@ const char* name_of(Place place) { return place == Place::attention ? "attention
 
 std::string site_prefix(Place place, std::int64_t layer) { return fmt::format("layer{}.{}.", layer, name_of(place)); }
 
-const ExpertSite* find_site(const Sites& sites, Place place, std::int64_t layer) {
+ExpertSite* find_site(const Sites& sites, Place place, std::int64_t layer) {
   for (const auto& site : sites)
     if (site->site().place == place && site->site().layer == layer) return site.get();
   return nullptr;
@@ -119,7 +117,7 @@ void ExpertSite::note_losses(const Routing& routing, const at::Tensor& x, Forwar
       throw ComponentFailure(router_.name, "route", fmt::format("the loss `{}` was not declared", name));
     if (!value.defined() || value.dim() != 0)
       throw ComponentFailure(router_.name, "route", fmt::format("the loss `{}` is not one number", name));
-    if (!finite(value) && finite(x))
+    if (!all_finite(value) && all_finite(x))
       throw ComponentFailure(router_.name, "route", fmt::format("the loss `{}` is not finite although the input is", name));
     if (context.training && weight->second != 0) context.losses.push_back(value * weight->second);
   }

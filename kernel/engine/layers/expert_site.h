@@ -71,7 +71,7 @@ class ExpertSite {
 
 /// The sites of a model.
 using Sites = std::vector<std::unique_ptr<ExpertSite>>;
-const ExpertSite* find_site(const Sites& sites, Place place, std::int64_t layer);
+ExpertSite* find_site(const Sites& sites, Place place, std::int64_t layer);
 /// "layer1.feed_forward."
 std::string site_prefix(Place place, std::int64_t layer);
 const char* name_of(Place place);

@@ -14,9 +14,9 @@ namespace {
 
 std::string sizes_text(at::IntArrayRef sizes) { return fmt::format("[{}]", fmt::join(sizes.begin(), sizes.end(), ", ")); }
 
-bool all_finite(const at::Tensor& tensor) { return at::isfinite(tensor.detach()).all().item<bool>(); }
-
 }  // namespace
+
+bool all_finite(const at::Tensor& tensor) { return at::isfinite(tensor.detach()).all().item<bool>(); }
 
 at::Tensor gate_of(const Routing& routing, std::int64_t rows, std::int64_t experts, const at::Tensor& hidden,
                    const char* router) {

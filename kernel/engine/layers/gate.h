@@ -10,6 +10,8 @@
 
 namespace moiety::engine {
 
+bool all_finite(const at::Tensor& tensor);
+
 /// [rows, N] factors, or undefined for the plain sum. Differentiable in the weights. Throws ComponentFailure, naming `router`,
 /// for wrong shapes or types, an expert that is not there, or weights that are not finite although `hidden` is.
 at::Tensor gate_of(const Routing& routing, std::int64_t rows, std::int64_t experts, const at::Tensor& hidden, const char* router);

@@ -41,7 +41,7 @@ Gpt::Gpt(const Architecture& architecture, Sites sites, at::ScalarType type)
     const std::string name = fmt::format("layer{}.", i);
     Layer layer;
     layer.attention_norm = declare_norm(name + "attention.norm");
-    if (ExpertSite* site = owned_site(Place::attention, i)) {
+    if (ExpertSite* site = find_site(sites_, Place::attention, i)) {
       site->bind(p, site_prefix(Place::attention, i));
       layer.attention_site = site;
     } else {
@@ -51,7 +51,7 @@ Gpt::Gpt(const Architecture& architecture, Sites sites, at::ScalarType type)
       layer.output_bias = p.declare(name + "attention.output_bias", spec("", {a.width}).without_decay());
     }
     layer.feed_forward_norm = declare_norm(name + "feed_forward.norm");
-    if (ExpertSite* site = owned_site(Place::feed_forward, i)) {
+    if (ExpertSite* site = find_site(sites_, Place::feed_forward, i)) {
       site->bind(p, site_prefix(Place::feed_forward, i));
       layer.feed_forward_site = site;
     } else {
@@ -68,12 +68,6 @@ Gpt::Gpt(const Architecture& architecture, Sites sites, at::ScalarType type)
     head_bias_ = p.declare("head.classes_bias", spec("", {a.classes}).without_decay());
   }
   p.allocate();
-}
-
-ExpertSite* Gpt::owned_site(Place place, std::int64_t layer) {
-  for (auto& site : sites_)
-    if (site->site().place == place && site->site().layer == layer) return site.get();
-  return nullptr;
 }
 
 Gpt::Norm Gpt::declare_norm(const std::string& name) {

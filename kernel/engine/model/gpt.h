@@ -67,7 +67,6 @@ class Gpt {
     const ExpertSite *attention_site = nullptr, *feed_forward_site = nullptr;
   };
   Norm declare_norm(const std::string& name);
-  ExpertSite* owned_site(Place place, std::int64_t layer);
   at::Tensor normalise(const at::Tensor& x, const Norm& norm) const;
   at::Tensor embed(const Batch& batch, ForwardContext& context) const;
   at::Tensor attend(const at::Tensor& x, const Layer& layer, std::int64_t index, const Spans& spans,

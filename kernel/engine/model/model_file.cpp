@@ -146,6 +146,14 @@ Result<Sites> make_sites(const nlohmann::json& manifest, const Architecture& arc
   return sites;
 }
 
+Result<std::unique_ptr<Gpt>> model_from(const ModelFile& file, const ComponentSet& components) {
+  auto sites = make_sites(file.manifest, file.architecture, components, file.state);
+  if (!sites) return pass(sites);
+  auto model = std::make_unique<Gpt>(file.architecture, std::move(*sites));
+  if (auto status = load_tensors(*model, file.tensors); !status) return pass(status);
+  return model;
+}
+
 Status load_tensors(Gpt& model, const TensorMap& tensors, const std::string& fresh, const std::string& ignored) {
   const at::NoGradGuard no_gradient;
   for (const auto& entry : model.parameters().entries()) {

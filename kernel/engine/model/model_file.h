@@ -40,6 +40,9 @@ NamedTensors state_of_sites(Gpt& model);
 Result<Sites> make_sites(const nlohmann::json& manifest, const Architecture& architecture, const ComponentSet& components,
                          const TensorMap& state);
 
+/// The model that was read, its sites made and remembering what they did.
+Result<std::unique_ptr<Gpt>> model_from(const ModelFile& file, const ComponentSet& components);
+
 /// Copies tensors into the model: all of them must be there with the right shape, but for those named in `fresh` by prefix, which
 /// keep their start; what the model does not have may be left over only if it begins with `ignored`.
 Status load_tensors(Gpt& model, const TensorMap& tensors, const std::string& fresh = {}, const std::string& ignored = {});

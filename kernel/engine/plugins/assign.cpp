@@ -29,31 +29,6 @@ const json* find(const json& config, const std::string& name) {
   return here;
 }
 
-/// "1.2M" → 1.2e6; k, M and G are powers of a thousand.
-std::optional<double> size_of(std::string_view text) {
-  double factor = 1;
-  if (!text.empty()) {
-    switch (text.back()) {
-      case 'k':
-        factor = 1e3;
-        break;
-      case 'M':
-        factor = 1e6;
-        break;
-      case 'G':
-        factor = 1e9;
-        break;
-      default:
-        break;
-    }
-    if (factor != 1) text.remove_suffix(1);
-  }
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) return std::nullopt;
-  return number * factor;
-}
-
 std::optional<double> number_of(const json& value) {
   if (value.is_number()) return std::isfinite(value.get<double>()) ? std::optional<double>(value.get<double>()) : std::nullopt;
   if (value.is_string()) return size_of(value.get_ref<const std::string&>());
@@ -269,6 +244,30 @@ std::vector<std::string> below(const Parameter* parameters, std::size_t count, c
 }
 
 }  // namespace
+
+std::optional<double> size_of(std::string_view text) {
+  double factor = 1;
+  if (!text.empty()) {
+    switch (text.back()) {
+      case 'k':
+        factor = 1e3;
+        break;
+      case 'M':
+        factor = 1e6;
+        break;
+      case 'G':
+        factor = 1e9;
+        break;
+      default:
+        break;
+    }
+    if (factor != 1) text.remove_suffix(1);
+  }
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) return std::nullopt;
+  return number * factor;
+}
 
 bool assign(const Parameter* parameters, std::size_t count, const json& config, const std::string& path,
             const MakePart& make_part, std::vector<Value>& values, ConfigProblems& problems) {

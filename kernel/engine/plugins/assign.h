@@ -11,7 +11,9 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "moiety/params.h"
@@ -27,6 +29,9 @@ using ConfigProblems = std::vector<ConfigProblem>;
 /// Makes the part that a component parameter names; null after adding to the problems.
 using MakePart = std::function<std::shared_ptr<Component>(const Parameter& parameter, const nlohmann::json& config,
                                                           const std::string& path, ConfigProblems& problems)>;
+
+/// "1.2M" → 1.2e6; k, M and G are powers of a thousand.
+std::optional<double> size_of(std::string_view text);
 
 /// values[i] for parameters[i] out of `config`, an object; what is not there gets its default. `path` is the text's place, "" or
 /// "feed_forward.router". Keys that no parameter declares are left alone (see unknown_keys). False after adding to `problems`.

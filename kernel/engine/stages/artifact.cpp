@@ -7,7 +7,7 @@
 namespace moiety::engine {
 
 Status write_artifact(const std::string& folder, const Job& job, const StageOutcome& outcome, Gpt* model,
-                      const nlohmann::json& measured) {
+                      const nlohmann::json& more) {
   if (auto status = make_folders(folder); !status) return status;
   std::map<std::string, std::string> files = outcome.files;
   nlohmann::json manifest = {{"format", 1},          {"stage", job.stage},         {"name", job.name},
@@ -22,14 +22,12 @@ Status write_artifact(const std::string& folder, const Job& job, const StageOutc
   }
   if (!outcome.position.is_null()) manifest["position"] = outcome.position;
   if (!outcome.schedule.is_null()) manifest["schedule"] = outcome.schedule;
-  if (!job.snapshots.empty() && measured.is_object()) manifest["snapshots"] = job.snapshots;
-  if (job.keep_optimizer && measured.is_object()) manifest["keeps_optimizer"] = true;
   const Cost& cost = outcome.cost;
   manifest["cost"] = {{"tokens", cost.tokens},
                       {"flops", cost.flops},
                       {"total_parameters", cost.total_parameters},
                       {"active_parameters", cost.active_parameters}};
-  if (measured.is_object()) manifest["cost"].update(measured);
+  manifest.merge_patch(more);
   for (const auto& [name, content] : files) {
     if (auto status = write_file(folder + "/" + name, content); !status) return status;
     manifest["files"][name] = {{"sha256", sha256(content)}, {"bytes", content.size()}};

@@ -9,9 +9,9 @@
 namespace moiety::engine {
 
 /// Writes all files of `outcome`, with those of its `model` (null: none), and the manifest into `folder`, which must be new.
-/// `measured` is added to the manifest's "cost".
+/// `more` is merged into the manifest.
 Status write_artifact(const std::string& folder, const Job& job, const StageOutcome& outcome, Gpt* model,
-                      const nlohmann::json& measured);
+                      const nlohmann::json& more = nlohmann::json::object());
 
 /// The folder of a snapshot below an artifact or a work folder: "snapshots/10pct", "snapshots/400k-tokens".
 std::string snapshot_folder(const std::string& point);

@@ -9,6 +9,7 @@
 #include "kernel/engine/model/dense_roles.h"
 #include "kernel/engine/stages/continuation.h"
 #include "kernel/engine/stages/options.h"
+#include "kernel/engine/stages/read_models.h"
 #include "kernel/engine/stages/recording.h"
 #include "kernel/engine/stages/site_making.h"
 #include "kernel/engine/stages/stage_model.h"
@@ -106,11 +107,9 @@ Result<Recording> record(StageContext& context, const ModelFile& file, const std
   if (corpus->facts().vocabulary != file.architecture.vocabulary)
     return fail(ErrorKind::failed, fmt::format("the model reads {} tokens, the corpus has {}", file.architecture.vocabulary,
                                                corpus->facts().vocabulary));
-  auto sites = make_sites(file.manifest, file.architecture, context.components, file.state);
-  if (!sites) return pass(sites);
-  Gpt model(file.architecture, std::move(*sites));
-  if (auto status = load_tensors(model, file.tensors); !status) return pass(status);
-  Recording recording(model, corpus->streams(TrainingSplit::train), places, options.windows, options.dimensions,
+  const auto model = model_from(file, context.components);
+  if (!model) return pass(model);
+  Recording recording(**model, corpus->streams(TrainingSplit::train), places, options.windows, options.dimensions,
                       [&](std::int64_t done, std::int64_t all) {
                         context.protocol.progress("windows", static_cast<double>(done), static_cast<double>(all), 0, "calibrate");
                         return context.stop.load() == 0;
@@ -118,7 +117,7 @@ Result<Recording> record(StageContext& context, const ModelFile& file, const std
   Work work;
   work.add_sequences(static_cast<double>(recording.windows()), static_cast<double>(file.architecture.context));
   cost.tokens = work.tokens;
-  cost.flops = forward_flops(facts_of(model), work);
+  cost.flops = forward_flops(facts_of(**model), work);
   return recording;
 }
 
@@ -263,7 +262,12 @@ Result<StageOutcome> run(StageContext& context) {
   outcome.cost.active_parameters = facts.active;
   outcome.results = {
       {"experts", fresh.front()->site().experts}, {"total_parameters", facts.total}, {"active_parameters", facts.active}};
-  // A clustering that routers ask for goes with the model: whoever trains or measures it needs the labels.
+  // What routers ask for about windows goes with the model: whoever trains or measures it needs the labels.
+  if (!files->empty()) {
+    auto inherited = inherited_files(files->front().path);
+    if (!inherited) return pass(inherited);
+    outcome.files = std::move(*inherited);
+  }
   for (const JobInput& input : job.inputs) {
     if (input.name.find(".router.") == std::string::npos || !Clustering::is_in(input.path)) continue;
     const auto clustering = Clustering::open(input.path);

@@ -8,6 +8,7 @@
 #include "kernel/base/files.h"
 #include "kernel/base/hash.h"
 #include "kernel/engine/model/dense_roles.h"
+#include "kernel/engine/plugins/assign.h"
 #include "kernel/engine/stages/site_making.h"
 
 namespace moiety::engine {
@@ -23,28 +24,14 @@ TensorMap below(const TensorMap& tensors, const std::string& prefix) {
   return list;
 }
 
-/// "400k" → 400000.
-std::optional<double> size_of_point(const std::string& text) {
-  std::size_t used = 0;
-  double number = 0;
-  try {
-    number = std::stod(text, &used);
-  } catch (const std::exception&) {
-    return std::nullopt;
-  }
-  const std::string rest = text.substr(used);
-  if (rest == "k") return number * 1e3;
-  if (rest == "M") return number * 1e6;
-  if (rest == "G") return number * 1e9;
-  return rest.empty() ? std::optional<double>(number) : std::nullopt;
-}
-
 }  // namespace
 
 Moments::Moments(const Gpt& model)
     : first(at::zeros_like(model.parameters().flat_gradient())), second(at::zeros_like(model.parameters().flat_gradient())) {}
 
-nlohmann::json ScheduleState::to_json() const { return {{"step", step}, {"steps", steps}, {"tokens_per_step", tokens_per_step}}; }
+nlohmann::json ScheduleState::to_json() const {
+  return {{"step", step}, {"steps", steps}, {"tokens_per_step", tokens_per_step}, {"beta2", beta2}, {"epsilon", epsilon}};
+}
 
 std::optional<ScheduleState> ScheduleState::from_json(const nlohmann::json& json) {
   if (!json.is_object()) return std::nullopt;
@@ -52,6 +39,8 @@ std::optional<ScheduleState> ScheduleState::from_json(const nlohmann::json& json
   state.step = json.value("step", std::int64_t{0});
   state.steps = json.value("steps", std::int64_t{0});
   state.tokens_per_step = json.value("tokens_per_step", 0.0);
+  state.beta2 = json.value("beta2", 0.0);
+  state.epsilon = json.value("epsilon", 0.0);
   if (state.step < 0 || state.steps < state.step) return std::nullopt;
   return state;
 }
@@ -62,11 +51,11 @@ Result<std::int64_t> ScheduleState::step_of(const std::string& point) const {
   };
   double wanted = -1;
   if (!point.empty() && point.back() == '%') {
-    const auto percent = size_of_point(point.substr(0, point.size() - 1));
+    const auto percent = size_of(point.substr(0, point.size() - 1));
     if (!percent || *percent < 0 || *percent > 100) return refuse("a point lies between 0% and 100%");
     wanted = std::nearbyint(*percent / 100 * static_cast<double>(steps));
   } else if (const auto space = point.find(' '); space != std::string::npos) {
-    const auto amount = size_of_point(point.substr(0, space));
+    const auto amount = size_of(point.substr(0, space));
     const std::string unit = point.substr(space + 1);
     if (!amount || *amount < 0) return refuse("write a number with its unit");
     if (unit == "steps")
@@ -127,6 +116,12 @@ Status load_moments(const Gpt& model, const TensorMap& by_name, Moments& moments
     }
   }
   return {};
+}
+
+at::Tensor preconditioner_of(const Moments& moments, std::int64_t step, double beta2, double epsilon) {
+  if (step < 1) return {};
+  const double correction = 1 - std::pow(beta2, static_cast<double>(step));
+  return ((moments.second / correction).sqrt() + epsilon).reciprocal();
 }
 
 Status pass_training_state_on(const ModelFile& file, const Gpt& model, const std::vector<const ExpertSite*>& fresh,

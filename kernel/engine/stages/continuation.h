@@ -23,7 +23,8 @@ struct Moments {
 /// Where a schedule stands: `step` steps are done of `steps`.
 struct ScheduleState {
   std::int64_t step = 0, steps = 0;
-  double tokens_per_step = 0;  ///< 0: not known beforehand
+  double tokens_per_step = 0;     ///< 0: not known beforehand
+  double beta2 = 0, epsilon = 0;  ///< of AdamW, which its second moment is read with
 
   nlohmann::json to_json() const;
   static std::optional<ScheduleState> from_json(const nlohmann::json& json);
@@ -43,6 +44,9 @@ std::string training_bytes(const Gpt& model, const Moments& moments, const Named
 Result<TrainingState> read_training_state(const ModelFile& file);
 /// Moments by name into the flat ones; a tensor without moments keeps 0.
 Status load_moments(const Gpt& model, const TensorMap& by_name, Moments& moments);
+
+/// What AdamW multiplies a gradient by after `step` steps: 1 / (√v̂ + ε), flat; undefined before the first one.
+at::Tensor preconditioner_of(const Moments& moments, std::int64_t step, double beta2, double epsilon);
 
 /// After `fresh` sites took the place of dense tensors: the file with their moments moved like the numbers they belong to where
 /// the constructor keeps them, else 0, into outcome.files; nothing where the model has none.

@@ -7,6 +7,7 @@
 
 #include "kernel/engine/stages/artifact.h"
 #include "kernel/engine/testing/job_fixture.h"
+#include "kernel/engine/worker/run.h"
 
 namespace moiety::engine {
 namespace {
@@ -116,6 +117,21 @@ TEST(Continuation, expansion_in_the_middle_keeps_moments_and_schedule) {
   ASSERT_EQ(run_here(continuing(store, "expanded", "copies", "")), 0);
   EXPECT_EQ(json::parse(store.file("expanded", "manifest.json"))["schedule"]["step"], 12);
   EXPECT_EQ(json::parse(store.file("expanded", "manifest.json"))["cost"]["tokens"], 6 * 4 * 16);
+}
+
+TEST(Continuation, a_plan_knows_points_in_tokens_and_what_is_left) {
+  const TinyStore store;
+  json whole = with_snapshots(store, {"384 tokens"}), rest = continuing(store, "rest", "whole", "384 tokens");
+  std::vector<std::string> paths;
+  for (const json* job : {&whole, &rest}) {
+    paths.push_back((*job)["work"].get<std::string>() + "/job.json");
+    ASSERT_TRUE(write_file(paths.back(), job->dump()));
+  }
+  std::string told;
+  ASSERT_EQ(check_jobs(paths, told), 0);
+  const json line = json::parse(told.substr(told.find('\n') + 1));
+  EXPECT_TRUE(line["problems"].empty()) << line;
+  EXPECT_EQ(line["cost"]["tokens"], 6 * 4 * 16);
 }
 
 TEST(Continuation, a_model_that_kept_no_optimizer_is_refused) {

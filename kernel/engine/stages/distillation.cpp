@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "kernel/engine/stages/stage_model.h"
+
 namespace moiety::engine {
 
 at::Tensor distilled_loss(const at::Tensor& student, const at::Tensor& teacher, const at::Tensor& targets,

@@ -92,12 +92,7 @@ Result<StageOutcome> run(StageContext& context) {
       for (std::int64_t n = 0; n < count; ++n) {
         const auto one = dense_expert(**model, n);
         if (!one) return pass(one);
-        LossSum sum;
-        for (const auto& [domain, number] : windows) {
-          const LossSum part = loss_of(token_losses_of(**one, {}), text, length, domain, number, 16);
-          sum.loss += part.loss;
-          sum.tokens += part.tokens;
-        }
+        const LossSum sum = loss_of(token_losses_of(**one, {}), text, length, windows, 16);
         if (n == 0 || sum.mean() < best) {
           best = sum.mean();
           expert = n;

@@ -99,35 +99,24 @@ Result<StageOutcome> run(StageContext& context) {
   plan.accumulate = [&](std::int64_t step) {
     const auto chosen = order.of_step(step, options.batch, *examples);
     const auto count = static_cast<std::int64_t>(chosen.size());
-    double loss = 0;
-    for (std::int64_t first = 0; first < count; first += micro) {
-      const std::int64_t last = std::min(count, first + micro);
+    const auto pass_over = [&](std::int64_t first, std::int64_t last, ForwardContext& forward) {
       const ItemBatch packed = pack_items(items, length, {chosen.begin() + first, chosen.begin() + last});
-      ForwardContext forward;
-      forward.training = true;
-      forward.step = step;
-      forward.random = noise.fork(static_cast<std::uint64_t>(step)).fork(static_cast<std::uint64_t>(first / micro));
-      forward.dropout = options.dropout;
-      const double share = static_cast<double>(last - first) / static_cast<double>(count);
+      work.add(packed.batch.spans);
       const at::Tensor logits = model.class_logits(packed.batch, forward);
       at::Tensor own;
       if (*teacher) {
-        at::Tensor taught;
-        {
+        const auto taught = [&] {
           const at::NoGradGuard no_gradient;
           ForwardContext of_teacher;
-          taught = (*teacher)->class_logits(packed.batch, of_teacher);
-        }
+          return (*teacher)->class_logits(packed.batch, of_teacher);
+        }();
         own = distilled_loss(logits, taught, packed.labels, options.distillation());
       } else {
         own = class_loss(logits, packed.labels);
       }
-      at::Tensor total = own;
-      for (const at::Tensor& extra : forward.losses) total = total + extra;
-      (share == 1 ? total : total * share).backward();
-      loss += share * own.item<double>();
-      work.add(packed.batch.spans);
-    }
+      return PassLoss{own, own.item<double>()};
+    };
+    const double loss = in_micro_batches(count, micro, step, noise, options.dropout, pass_over);
     taken += count;
     return loss;
   };
@@ -163,6 +152,7 @@ Result<StageOutcome> run(StageContext& context) {
   plan.so_far(outcome);
   if (outcome.ending != Ending::done) return outcome;
   outcome.schedule = end->schedule;
+  outcome.step_seconds = end->step_seconds;
   outcome.results = {{"valid_loss", valid_loss},
                      {"valid_accuracy", valid_accuracy},
                      {"tokens", outcome.cost.tokens},
@@ -213,6 +203,7 @@ CheckResult check(const CheckContext& context) {
                  training_memory(*model, static_cast<double>(options.micro()) * length)};
   const bool distills = context.job.config.contains("distill") && context.job.config["distill"].is_object();
   result.cost.flops += check_teacher(context, distills, facts.class_count(), work, result.problems);
+  model->trained_steps = model->schedule_steps = (*examples + batch - 1) / batch;
   result.model = std::move(model);
   return result;
 }

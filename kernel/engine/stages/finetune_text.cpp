@@ -67,37 +67,26 @@ Result<StageOutcome> finetune_text(StageContext& context, const FinetuneOptions&
   plan.accumulate = [&](std::int64_t step) {
     const auto chosen = order.of_step(step, options.batch, *examples);
     const auto count = static_cast<std::int64_t>(chosen.size());
-    double loss = 0;
-    for (std::int64_t first = 0; first < count; first += micro) {
-      const std::int64_t last = std::min(count, first + micro);
+    const auto pass_over = [&](std::int64_t first, std::int64_t last, ForwardContext& forward) {
       const FixedWindows places = pool.locate({chosen.begin() + first, chosen.begin() + last});
       const WindowBatch packed = pack_windows(pool.streams, length, places);
-      ForwardContext forward;
-      forward.training = true;
-      forward.step = step;
-      forward.random = noise.fork(static_cast<std::uint64_t>(step)).fork(static_cast<std::uint64_t>(first / micro));
-      forward.dropout = options.dropout;
       labels->tell(places, forward);
-      const double share = static_cast<double>(last - first) / static_cast<double>(count);
       const at::Tensor hidden = model.hidden(packed.batch, forward);
       at::Tensor own;
       if (*teacher) {
-        at::Tensor taught;
-        {
+        const auto taught = [&] {
           const at::NoGradGuard no_gradient;
           ForwardContext of_teacher;
           teacher_labels->tell(places, of_teacher);
-          taught = (*teacher)->read_out((*teacher)->hidden(packed.batch, of_teacher));
-        }
+          return (*teacher)->read_out((*teacher)->hidden(packed.batch, of_teacher));
+        }();
         own = distilled_loss(model.read_out(hidden), taught, packed.targets, options.distillation());
       } else {
         own = model.read_out_loss(hidden, packed.targets);
       }
-      at::Tensor total = own;
-      for (const at::Tensor& extra : forward.losses) total = total + extra;
-      (share == 1 ? total : total * share).backward();
-      loss += share * own.item<double>();
-    }
+      return PassLoss{own, own.item<double>()};
+    };
+    const double loss = in_micro_batches(count, micro, step, noise, options.dropout, pass_over);
     taken += count;
     return loss;
   };
@@ -132,6 +121,7 @@ Result<StageOutcome> finetune_text(StageContext& context, const FinetuneOptions&
   plan.so_far(outcome);
   if (outcome.ending != Ending::done) return outcome;
   outcome.schedule = end->schedule;
+  outcome.step_seconds = end->step_seconds;
   context.series.log("perplexity", steps, std::exp(valid_loss));
   outcome.results = {{"valid_loss", valid_loss},
                      {"perplexity", std::exp(valid_loss)},
@@ -176,6 +166,7 @@ CheckResult check_finetune_text(const CheckContext& context, const FinetuneOptio
   const bool distills = job.config.contains("distill") && job.config["distill"].is_object();
   result.cost.flops += check_teacher(context, distills, 0, work, result.problems);
   model->trained_steps = model->schedule_steps = (*examples + options.batch - 1) / options.batch;
+  model->tokens_per_step = static_cast<double>(options.batch * length);
   result.model = std::move(model);
   return result;
 }

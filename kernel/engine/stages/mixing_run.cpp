@@ -108,8 +108,8 @@ void MixingRun::state(Archive& ledger, Archive& mixing) {
   if (mixing.reading()) mixture_step_ = -1;
 }
 
-WeightedLoss weighted_loss(const Gpt& model, const at::Tensor& hidden, const at::Tensor& targets,
-                           const std::vector<double>& factors) {
+PassLoss weighted_loss(const Gpt& model, const at::Tensor& hidden, const at::Tensor& targets,
+                       const std::vector<double>& factors) {
   const auto windows = static_cast<std::int64_t>(factors.size());
   const std::int64_t length = targets.size(0) / windows;
   // Windows of one factor at once: there are as many of these as domains.
@@ -118,7 +118,7 @@ WeightedLoss weighted_loss(const Gpt& model, const at::Tensor& hidden, const at:
     auto& list = rows[factors[static_cast<std::size_t>(w)]];
     for (std::int64_t r = 0; r < length; ++r) list.push_back(w * length + r);
   }
-  WeightedLoss loss;
+  PassLoss loss;
   loss.trained = at::zeros({}, hidden.options().requires_grad(false));
   for (const auto& [factor, list] : rows) {
     const auto count = static_cast<std::int64_t>(list.size());

@@ -9,6 +9,7 @@
 
 #include "kernel/engine/stages/asked_model.h"
 #include "kernel/engine/stages/ledger.h"
+#include "kernel/engine/stages/training_loop.h"
 #include "kernel/engine/stages/window_pool.h"
 #include "moiety/mixing_scheduler.h"
 
@@ -57,12 +58,7 @@ class MixingRun {
 
 /// The loss of a micro-batch, to be differentiated, where windows are weighed: Σ factor · mean token loss / windows. `mean`:
 /// without factors. `hidden` and `targets` have the rows of all its windows, equally long.
-struct WeightedLoss {
-  at::Tensor trained;
-  double mean = 0;
-};
-WeightedLoss weighted_loss(const Gpt& model, const at::Tensor& hidden, const at::Tensor& targets,
-                           const std::vector<double>& factors);
+PassLoss weighted_loss(const Gpt& model, const at::Tensor& hidden, const at::Tensor& targets, const std::vector<double>& factors);
 
 }  // namespace moiety::engine
 

@@ -110,7 +110,7 @@ TEST(MixingRun, hands_back_losses_in_their_order_once_a_step_and_asks_when_it_is
   const Gpt model(architecture, {});
   const WindowLabels labels;
   const AskedModel asked(model, bench.pool, labels);
-  const PoolData data(bench.pool, {"domain0", "domain1", "domain2"}, token_counts(bench.pool.streams, 16, 40));
+  const PoolData data(bench.pool, {"domain0", "domain1", "domain2"}, [&] { return token_counts(bench.pool.streams, 16, 40); });
   for (std::int64_t step = 0; step < 4; ++step) run.inspect(step, asked, data);
   EXPECT_EQ(asked_at, (std::vector<std::int64_t>{0, 2}));
   EXPECT_EQ(asked.forward_tokens(), 2 * 16);
@@ -147,7 +147,7 @@ TEST(WeightedLoss, is_the_weighted_mean_of_the_windows_losses) {
     return model.parameters().flat_gradient().clone();
   };
   ForwardContext a, b;
-  const WeightedLoss loss = weighted_loss(model, model.hidden(packed.batch, a), packed.targets, factors);
+  const PassLoss loss = weighted_loss(model, model.hidden(packed.batch, a), packed.targets, factors);
   const at::Tensor found = gradient(loss.trained);
   const at::Tensor rows =
       at::nll_loss(at::log_softmax(model.read_out(model.hidden(packed.batch, b)), 1), packed.targets, {}, at::Reduction::None)
@@ -207,6 +207,24 @@ TEST(Mixing, T42_a_scheduler_that_looks_at_gradients_moves_the_order_and_keeps_t
   const json c = json::parse(store.file("parts", "manifest.json"));
   EXPECT_EQ(a["cost"]["flops"], c["cost"]["flops"]);
   EXPECT_GT(a["cost"]["flops"].get<double>(), b["cost"]["flops"].get<double>()) << "questions cost something";
+}
+
+TEST(Mixing, T42_a_bracket_preconditioned_by_the_optimizer_is_another_one_and_resumes_too) {
+  const TinyStore store;
+  const auto job = [&](const std::string& name, const char* bracket) {
+    return store.pretrain(
+        name,
+        {{"mixing", {{"use", "lie-bracket"}, {"every", 4}, {"batches", 2}, {"batch", 2}, {"shift", 0.9}, {"bracket", bracket}}},
+         {"budget", "20 steps"}});
+  };
+  ASSERT_EQ(run_here(job("plain", "plain")), 0);
+  ASSERT_EQ(run_here(job("whole", "preconditioned")), 0);
+  const json parts = job("parts", "preconditioned");
+  int code = 143;
+  for (int i = 0; i < 30 && code == 143; ++i) code = run_here(parts, SIGTERM);
+  ASSERT_EQ(code, 0);
+  EXPECT_EQ(store.digest("parts", "model.safetensors"), store.digest("whole", "model.safetensors"));
+  EXPECT_NE(store.digest("plain", "model.safetensors"), store.digest("whole", "model.safetensors"));
 }
 
 TEST(Regress, finds_from_small_runs_which_domains_to_read) {

@@ -42,6 +42,28 @@ Result<std::optional<TrainingState>> continued_state(const Job& job, const Pretr
   return std::optional<TrainingState>(std::move(*state));
 }
 
+/// The model whose losses the scheduler asks for; none where it does not.
+struct Reference {
+  std::unique_ptr<Gpt> model;
+  WindowLabels labels;
+};
+Result<Reference> open_reference(const StageContext& context, const Instance& mixing, const LabelledText& text,
+                                 std::int64_t vocabulary) {
+  Reference reference;
+  const JobInput* input = context.job.input("mixing.reference");
+  if (input == nullptr || !call("needs", mixing, [&] { return mixing.component->needs().reference_losses; })) return reference;
+  auto model = model_of(*input, context.components);
+  if (!model) return pass(model);
+  reference.model = std::move(*model);
+  const Architecture& shape = reference.model->architecture();
+  if (shape.context < text.context || shape.vocabulary != vocabulary)
+    return fail(ErrorKind::failed, "mixing.reference: that model has a shorter context, or another vocabulary");
+  auto labels = window_labels(*reference.model, input->path, context.components, text, false);
+  if (!labels) return pass(labels);
+  reference.labels = std::move(*labels);
+  return reference;
+}
+
 Result<StageOutcome> run(StageContext& context) {
   const Job& job = context.job;
   auto read = stage_options<PretrainOptions>(pretrain_parameters, job, context.components);
@@ -80,23 +102,15 @@ Result<StageOutcome> run(StageContext& context) {
   const auto valid_labels =
       window_labels(model, parent, context.components, {&text->valid, &names, &facts.domains, length, false}, true);
   if (!valid_labels) return pass(valid_labels);
-  std::unique_ptr<Gpt> reference;
-  WindowLabels reference_labels;
-  const JobInput* reference_input = job.input("mixing.reference");
-  if (reference_input != nullptr && call("needs", mixing, [&] { return mixing.component->needs().reference_losses; })) {
-    auto read_model = model_of(*reference_input, context.components);
-    if (!read_model) return pass(read_model);
-    reference = std::move(*read_model);
-    if (reference->architecture().context < length || reference->architecture().vocabulary != facts.vocabulary)
-      return fail(ErrorKind::failed, "mixing.reference: that model has a shorter context, or another vocabulary");
-    auto its_labels = window_labels(*reference, reference_input->path, context.components,
-                                    {&pool.streams, &names, &facts.domains, length, true}, false);
-    if (!its_labels) return pass(its_labels);
-    reference_labels = std::move(*its_labels);
-  }
-  MixingRun mixed(mixing, {&pool, names, steps->schedule, options.batch, data, reference.get(), &reference_labels});
-  const PoolData asked_data(pool, names, token_counts(pool.streams, length, facts.vocabulary));
-  const AskedModel asked(model, pool, *labels);
+  const auto reference = open_reference(context, mixing, {&pool.streams, &names, &facts.domains, length, true}, facts.vocabulary);
+  if (!reference) return pass(reference);
+  MixingRun mixed(mixing, {&pool, names, steps->schedule, options.batch, data, reference->model.get(), &reference->labels});
+  const PoolData asked_data(pool, names, [&] { return token_counts(pool.streams, length, facts.vocabulary); });
+  const Moments* moments = nullptr;
+  std::int64_t steps_done = steps->first;
+  const AskedModel asked(model, pool, *labels, [&] {
+    return moments == nullptr ? at::Tensor() : preconditioner_of(*moments, steps_done, options.beta2, options.epsilon);
+  });
 
   std::vector<std::int64_t> counts(static_cast<std::size_t>(facts.vocabulary));  // of the tokens read, for the unigram model
   std::vector<std::int64_t> windows_read(names.size()), read_before(names.size());
@@ -134,6 +148,7 @@ Result<StageOutcome> run(StageContext& context) {
     Work done;
     done.add_sequences(static_cast<double>(taken * options.batch), static_cast<double>(length));
     done.language_read_outs = done.tokens;
+    done.micro_batches = static_cast<double>(taken * options.passes());
     return done;
   };
   TrainingPlan plan;
@@ -143,45 +158,33 @@ Result<StageOutcome> run(StageContext& context) {
   plan.steps = steps->last;
   plan.schedule_steps = steps->schedule;
   plan.tokens_per_step = static_cast<double>(options.batch * length);
-  if (*continued) plan.moments = &(*continued)->moments;
+  if (*continued) plan.continued_moments = &(*continued)->moments;
+  plan.meet = [&](const Moments& of_optimizer) { moments = &of_optimizer; };
   plan.unit = "tokens";
   plan.total = (steps->last - steps->first) * options.batch * length;
   plan.done = [&] { return taken * options.batch * length; };
   plan.accumulate = [&](std::int64_t step) {
+    steps_done = step;
     mixed.inspect(step, asked, asked_data);
     const std::vector<std::int64_t> windows = draw_windows(pool, sampler, mixed.due(step), step, micro);
     const std::vector<double> factors = mixed.factors(windows);
-    double loss = 0;
-    for (std::int64_t first = 0; first < options.batch; first += micro) {
-      const std::int64_t last = std::min(options.batch, first + micro);
+    const auto pass_over = [&](std::int64_t first, std::int64_t last, ForwardContext& forward) {
       const std::vector<std::int64_t> some(windows.begin() + first, windows.begin() + last);
       const FixedWindows places = pool.locate(some);
       const WindowBatch packed = pack_windows(pool.streams, length, places);
       const std::int64_t* target = packed.targets.data_ptr<std::int64_t>();
       for (std::int64_t i = 0; i < packed.targets.numel(); ++i) ++counts[static_cast<std::size_t>(target[i])];
       for (const auto& place : places) ++windows_read[static_cast<std::size_t>(place.first)];
-      ForwardContext forward;
-      forward.training = true;
-      forward.step = step;
-      forward.random = noise.fork(static_cast<std::uint64_t>(step)).fork(static_cast<std::uint64_t>(first / micro));
-      forward.dropout = options.dropout;
       labels->tell(places, forward);
-      const double share = static_cast<double>(last - first) / static_cast<double>(options.batch);
       const at::Tensor hidden = model.hidden(packed.batch, forward);
-      WeightedLoss language;
-      if (factors.empty()) {
-        language.trained = model.read_out_loss(hidden, packed.targets);
-        language.mean = language.trained.item<double>();
-      } else {
-        language = weighted_loss(model, hidden, packed.targets, {factors.begin() + first, factors.begin() + last});
-      }
       if (mixed.wants_losses())
         mixed.observe(model.read_out_losses(hidden.detach(), packed.targets).view({last - first, length}), some, packed);
-      at::Tensor total = language.trained;
-      for (const at::Tensor& extra : forward.losses) total = total + extra;
-      if (total.requires_grad()) (share == 1 ? total : total * share).backward();
-      loss += share * language.mean;
-    }
+      if (!factors.empty())
+        return weighted_loss(model, hidden, packed.targets, {factors.begin() + first, factors.begin() + last});
+      const at::Tensor loss = model.read_out_loss(hidden, packed.targets);
+      return PassLoss{loss, loss.item<double>()};
+    };
+    const double loss = in_micro_batches(options.batch, micro, step, noise, options.dropout, pass_over);
     ++taken;
     return loss;
   };
@@ -223,7 +226,8 @@ Result<StageOutcome> run(StageContext& context) {
       return forward_flops(whose, passes);
     };
     so_far.cost.flops += forward_cost(cost, asked_before + asked.forward_tokens());
-    if (reference) so_far.cost.flops += forward_cost(facts_of(*reference), reference_before + mixed.reference_tokens());
+    if (reference->model)
+      so_far.cost.flops += forward_cost(facts_of(*reference->model), reference_before + mixed.reference_tokens());
     so_far.position = position;
     for (std::size_t d = 0; d < names.size() && !across; ++d)
       so_far.position[text->position_name(d)] = read_before[d] + windows_read[d];
@@ -238,6 +242,7 @@ Result<StageOutcome> run(StageContext& context) {
   plan.so_far(outcome);
   if (outcome.ending != Ending::done) return outcome;
   outcome.schedule = end->schedule;
+  outcome.step_seconds = end->step_seconds;
   if (!end->training_state.empty()) outcome.files[training_file] = end->training_state;
   const double unigram = unigram_loss(text->valid, length, valid_windows, counts);
   context.series.log("perplexity", steps->last, std::exp(valid_loss));

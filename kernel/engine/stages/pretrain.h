@@ -20,6 +20,7 @@ struct PretrainOptions : TrainingOptions {
   std::shared_ptr<Sampler> sampler;
 
   std::int64_t micro() const { return micro_batch > 0 ? std::min(micro_batch, batch) : batch; }
+  std::int64_t passes() const { return (batch + micro() - 1) / micro(); }  ///< of a step
 };
 
 inline constexpr Parameter pretrain_parameters[] = {

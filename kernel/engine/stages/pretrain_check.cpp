@@ -69,6 +69,7 @@ CheckResult check_pretrain(const CheckContext& context) {
   Work work;
   work.add_sequences(static_cast<double>((steps->last - steps->first) * batch), static_cast<double>(length));
   work.language_read_outs = work.tokens;
+  work.micro_batches = static_cast<double>((steps->last - steps->first) * read.values.passes());
   const auto rows = static_cast<double>(read.values.micro() * length);
   result.cost = {work.tokens, training_flops(*model, work), model->total, model->active, training_memory(*model, rows)};
   const Instance& mixing = read.part("mixing");
@@ -82,6 +83,7 @@ CheckResult check_pretrain(const CheckContext& context) {
   }
   model->trained_steps = steps->last;
   model->schedule_steps = steps->schedule;
+  model->tokens_per_step = static_cast<double>(batch * length);
   result.model = std::move(model);
   return result;
 }

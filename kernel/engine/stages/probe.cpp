@@ -7,9 +7,11 @@
 #include <cstring>
 
 #include "kernel/engine/stages/asked_model.h"
+#include "kernel/engine/stages/continuation.h"
 #include "kernel/engine/stages/options.h"
 #include "kernel/engine/stages/read_models.h"
 #include "kernel/engine/stages/selection.h"
+#include "kernel/engine/stages/stage_model.h"
 #include "kernel/engine/stages/stage_report.h"
 #include "kernel/engine/stages/verbs.h"
 
@@ -52,6 +54,16 @@ bool equal_bits(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>&
   return true;
 }
 
+/// Of the optimizer whose state was kept with the model; undefined where none was.
+Result<at::Tensor> kept_preconditioner(const ModelFile& file, const Gpt& model) {
+  if (!file.manifest.value("files", nlohmann::json::object()).contains(training_file)) return at::Tensor();
+  const auto state = read_training_state(file);
+  if (!state) return pass(state);
+  Moments moments(model);
+  if (auto status = load_moments(model, state->moments, moments); !status) return pass(status);
+  return preconditioner_of(moments, state->schedule.step, state->schedule.beta2, state->schedule.epsilon);
+}
+
 Result<StageOutcome> run(StageContext& context) {
   const Job& job = context.job;
   auto read = stage_options<ProbeOptions>(parameters, job, context.components);
@@ -71,8 +83,12 @@ Result<StageOutcome> run(StageContext& context) {
   StageOutcome outcome;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const JobInput& input = *inputs[i];
-    auto model = model_of(input, context.components);
+    const auto file = read_model_file(input.path);
+    if (!file) return pass(file);
+    auto model = model_from(*file, context.components);
     if (!model) return pass(model);
+    auto preconditioner = kept_preconditioner(*file, **model);
+    if (!preconditioner) return pass(preconditioner);
     const std::int64_t length = (*model)->architecture().context;
     if ((*model)->architecture().vocabulary != facts.vocabulary)
       return fail(ErrorKind::failed, "the model reads another vocabulary than the corpus has");
@@ -82,9 +98,10 @@ Result<StageOutcome> run(StageContext& context) {
         window_labels(**model, input.path, context.components,
                       {&pool.streams, &selection->names, &facts.domains, length, options.split == ProbedSplit::train}, false);
     if (!labels) return pass(labels);
-    const PoolData data(pool, selection->names,
-                        token_counts(selected(*selection, training->streams(), length), length, facts.vocabulary));
-    const AskedModel asked(**model, pool, *labels);
+    const PoolData data(pool, selection->names, [&] {
+      return token_counts(selected(*selection, training->streams(), length), length, facts.vocabulary);
+    });
+    const AskedModel asked(**model, pool, *labels, [&] { return *preconditioner; });
     std::vector<at::Tensor> before;
     for (const at::Tensor& numbers : numbers_of(**model)) before.push_back(numbers.clone());
     registry::Labels more;

@@ -73,6 +73,19 @@ TEST(Probe, asks_each_snapshot_and_says_what_it_found_over_all) {
   EXPECT_TRUE(peak == json::array({"10%"}) || peak == json::array({"100%"})) << peak;
 }
 
+TEST(Probe, a_preconditioned_bracket_needs_the_moments_that_were_kept) {
+  const TinyStore store;
+  ASSERT_EQ(run_here(store.pretrain("bare")), 0);
+  json kept = store.pretrain("kept");
+  kept["keep_optimizer"] = true;
+  ASSERT_EQ(run_here(kept), 0);
+  const json bracket = {{"use", "lie-bracket"}, {"bracket", "preconditioned"}, {"domain", "domain0"},
+                        {"shift", 0.2},         {"length", "4 steps"},         {"batches", 6}};
+  EXPECT_EQ(run_here(probe(store, "no", "bare", {{"probe", bracket}})), 1);
+  ASSERT_EQ(run_here(probe(store, "yes", "kept", {{"probe", bracket}})), 0);
+  EXPECT_FALSE(rows_of(store, "yes", "change").empty());
+}
+
 TEST(Evaluate, measures_snapshots_one_by_one_and_models_together) {
   const TinyStore store;
   ASSERT_EQ(run_here(store.pretrain("p", {{"budget", "40 steps"}})), 0);

@@ -61,6 +61,11 @@ TEST(Projected, the_bank_is_shared_the_code_is_one_for_all_layers_and_a_row_cost
   json dense = study.store.pretrain("dense", {{"budget", "1 steps"}});
   ASSERT_EQ(run_here(dense), 0);
   const auto plain = read_model_file(study.store.artifact("dense"));
+  ASSERT_EQ(run_here(study.trained("short", {{"budget", "1 steps"}})), 0);
+  const double trained = json::parse(study.store.file("short", "manifest.json"))["cost"]["flops"].get<double>(),
+               alone = json::parse(study.store.file("dense", "manifest.json"))["cost"]["flops"].get<double>();
+  // Two micro-batches of two windows, two layers; each of two matrices from h = 2 of 16 × 64 numbers and m = 4 of the code.
+  EXPECT_DOUBLE_EQ(trained - alone, 3 * 2 * (2 * 2 * 2 * (2 * 2 * (4 + 16 * 64)))) << "matrices are made for each micro-batch";
   EXPECT_EQ(file->manifest["cost"]["active_parameters"].get<double>() - 3 * 4,
             plain->manifest["cost"]["total_parameters"].get<double>())
       << "one expert is a dense model; the codes are what is left";

@@ -25,17 +25,7 @@ Result<std::vector<std::string>> kept_domains(const std::string& artifact) {
 Result<std::unique_ptr<Gpt>> model_of(const JobInput& input, const ComponentSet& components) {
   const auto file = read_model_file(input.path);
   if (!file) return pass(file);
-  auto sites = make_sites(file->manifest, file->architecture, components, file->state);
-  if (!sites) return pass(sites);
-  auto model = std::make_unique<Gpt>(file->architecture, std::move(*sites));
-  if (auto status = load_tensors(*model, file->tensors); !status) return pass(status);
-  return model;
-}
-
-Result<PlannedModel> planned_of(const JobInput& input, const CheckContext& context) {
-  const auto planned = context.planned.find(input.stage);
-  if (planned != context.planned.end()) return planned->second;
-  return planned_model_of(input.path, context.components);
+  return model_from(*file, components);
 }
 
 std::map<std::string, std::string> domain_file(const std::vector<std::string>& names) {

@@ -14,8 +14,6 @@ namespace moiety::engine {
 
 /// As its stage left it.
 Result<std::unique_ptr<Gpt>> model_of(const JobInput& input, const ComponentSet& components);
-/// The same for the dry pass.
-Result<PlannedModel> planned_of(const JobInput& input, const CheckContext& context);
 
 /// Domains in the order in which a model was trained on them, as a file of its artifact: who measures it on some of them numbers
 /// them alike.

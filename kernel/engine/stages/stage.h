@@ -52,6 +52,7 @@ struct StageOutcome {
   nlohmann::json position;  ///< windows read of each domain, or null
   nlohmann::json schedule;  ///< where a continuing stage goes on (see continuation.h), or null
   Cost cost;
+  double step_seconds = 0;                   ///< mean wall time of a training step; 0: there were none
   std::map<std::string, std::string> files;  ///< further files of the artifact: name → content
 };
 

@@ -107,29 +107,27 @@ Result<PlannedModel> planned_model_of(const std::string& artifact, const Compone
   return facts;
 }
 
+Result<PlannedModel> planned_of(const JobInput& input, const CheckContext& context) {
+  const auto found = context.planned.find(input.stage);
+  if (found == context.planned.end()) return planned_model_of(input.path, context.components);
+  PlannedModel facts = found->second;
+  if (input.snapshot.empty()) return facts;
+  const auto step = ScheduleState{facts.trained_steps, facts.schedule_steps, facts.tokens_per_step}.step_of(input.snapshot);
+  if (!step) return pass(step);
+  facts.trained_steps = *step;
+  return facts;
+}
+
 std::optional<PlannedModel> planned_starting_model(const CheckContext& context, std::int64_t vocabulary, const Head& head,
                                                    ConfigProblems& problems) {
   PlannedModel facts;
   if (const JobInput* from = context.job.input("from")) {
-    const auto planned = context.planned.find(from->stage);
-    if (planned != context.planned.end()) {
-      facts = planned->second;
-      if (!from->snapshot.empty()) {
-        const auto step = ScheduleState{facts.trained_steps, facts.schedule_steps, facts.tokens_per_step}.step_of(from->snapshot);
-        if (!step) {
-          problems.push_back({"from", step.error().message});
-          return std::nullopt;
-        }
-        facts.trained_steps = *step;
-      }
-    } else {
-      auto read = planned_model_of(from->path, context.components);
-      if (!read) {
-        problems.push_back({"from", read.error().message});
-        return std::nullopt;
-      }
-      facts = std::move(*read);
+    auto planned = planned_of(*from, context);
+    if (!planned) {
+      problems.push_back({"from", planned.error().message});
+      return std::nullopt;
     }
+    facts = std::move(*planned);
     if (vocabulary > 0 && facts.architecture.vocabulary > 0 && facts.architecture.vocabulary != vocabulary) {
       problems.push_back(
           {"from", fmt::format("the model reads {} tokens, the data has {}", facts.architecture.vocabulary, vocabulary)});

@@ -32,6 +32,9 @@ Result<Architecture> fresh_architecture(const Job& job);
 /// Of the job's corpus; 0 while that is not prepared.
 std::int64_t vocabulary_of(const Job& job);
 
+/// What the dry pass knows of the model that an input will give, at its snapshot.
+Result<PlannedModel> planned_of(const JobInput& input, const CheckContext& context);
+
 /// Facts of the model in an artifact, components made and asked, no tensor of the model read.
 Result<PlannedModel> planned_model_of(const std::string& artifact, const ComponentSet& components);
 

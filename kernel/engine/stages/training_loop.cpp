@@ -17,6 +17,10 @@
 namespace moiety::engine {
 namespace {
 
+ScheduleState schedule_at(const TrainingPlan& plan, std::int64_t step) {
+  return {step, plan.whole(), plan.tokens_per_step, plan.options.beta2, plan.options.epsilon};
+}
+
 Status save(StageContext& context, const TrainingPlan& plan, const Moments& moments, std::int64_t step) {
   if (auto status = context.series.flush(); !status) return status;
   StateWriter writer;
@@ -53,19 +57,19 @@ Status keep_snapshot(StageContext& context, const TrainingPlan& plan, const Mome
   StateWriter writer;
   plan.state(writer);
   outcome.files[training_file] = training_bytes(*plan.model, moments, writer.tensors());
-  outcome.schedule = ScheduleState{step, plan.whole(), plan.tokens_per_step}.to_json();
+  outcome.schedule = schedule_at(plan, step).to_json();
   const PlannedModel facts = facts_of(*plan.model);
   outcome.cost.total_parameters = facts.total;
   outcome.cost.active_parameters = facts.active;
   if (auto status = make_folders(context.job.work + "/snapshots"); !status) return status;
-  if (auto status = write_artifact(fresh, context.job, outcome, plan.model, nullptr); !status) return status;
+  if (auto status = write_artifact(fresh, context.job, outcome, plan.model); !status) return status;
   return publish_folder(fresh, folder);
 }
 
 /// Points of this stage that others read, by the step at which they stand.
 Result<std::multimap<std::int64_t, std::string>> snapshot_steps(const Job& job, const TrainingPlan& plan) {
   std::multimap<std::int64_t, std::string> points;
-  const ScheduleState schedule{plan.steps, plan.whole(), plan.tokens_per_step};
+  const ScheduleState schedule = schedule_at(plan, plan.steps);
   for (const std::string& point : job.snapshots) {
     const auto step = schedule.step_of(point);
     if (!step) return pass(step);
@@ -97,53 +101,78 @@ Result<TrainingEnd> train(StageContext& context, const TrainingPlan& plan) {
   if (context.resumed) {
     step = restore(context, plan, moments);
   } else {
-    if (plan.moments != nullptr)
-      if (auto status = load_moments(*plan.model, *plan.moments, moments); !status) return pass(status);
+    if (plan.continued_moments != nullptr)
+      if (auto status = load_moments(*plan.model, *plan.continued_moments, moments); !status) return pass(status);
     if (auto status = keep_due(step); !status) return pass(status);
   }
+  if (plan.meet) plan.meet(moments);
   auto saved = Clock::now();
+  Clock::duration in_steps{};
+  const std::int64_t begun = step;
   parameters.zero_gradient();
   while (step < plan.steps) {
+    const auto step_begun = Clock::now();
     const double rate = plan.options.learning_rate * schedule.factor(step, plan.whole());
     const double loss = plan.accumulate(step);
     context.series.log("loss", step + 1, loss);
     context.series.log("learning_rate", step + 1, rate);
     context.protocol.progress(plan.unit, static_cast<double>(plan.done()), static_cast<double>(plan.total), loss, "train");
     if (!std::isfinite(loss))
-      return TrainingEnd{
-          Ending::diverged, fmt::format("the loss was {} in step {} of {}", number(loss), step + 1, plan.steps), {}, {}};
+      return TrainingEnd{Ending::diverged, fmt::format("the loss was {} in step {} of {}", number(loss), step + 1, plan.steps)};
     const at::Tensor& gradient = parameters.flat_gradient();
     const double norm = gradient_norm(gradient.data_ptr<float>(), gradient.numel());
     if (!std::isfinite(norm))
-      return TrainingEnd{
-          Ending::diverged, fmt::format("the gradient was not finite in step {} of {}", step + 1, plan.steps), {}, {}};
+      return TrainingEnd{Ending::diverged, fmt::format("the gradient was not finite in step {} of {}", step + 1, plan.steps)};
     adamw_step(parameters.segments(), parameters.flat_values().data_ptr<float>(), gradient.data_ptr<float>(),
                moments.first.data_ptr<float>(), moments.second.data_ptr<float>(), step + 1, rate, norm, adam);
     for (auto& site : plan.model->sites()) {
       site->after_step(step);
       for (const auto& [name, value] : site->take_metrics())
-        context.series.log(name, step + 1, value, {{"layer", std::to_string(site->site().layer)}});
+        context.series.log(name, step + 1, value,
+                           {{"layer", std::to_string(site->site().layer)}, {"place", name_of(site->site().place)}});
     }
     ++step;
+    in_steps += Clock::now() - step_begun;
     if (!plan.after_step(step))
-      return TrainingEnd{
-          Ending::diverged, fmt::format("the validation loss was not finite after step {} of {}", step, plan.steps), {}, {}};
+      return TrainingEnd{Ending::diverged,
+                         fmt::format("the validation loss was not finite after step {} of {}", step, plan.steps)};
     if (auto status = keep_due(step); !status) return pass(status);
     const bool stopping = context.stop.load() != 0;
     if (stopping || Clock::now() - saved >= std::chrono::duration<double>(context.job.checkpoint_seconds)) {
       if (auto status = save(context, plan, moments, step); !status) return pass(status);
       saved = Clock::now();
     }
-    if (stopping) return TrainingEnd{Ending::interrupted, {}, {}, {}};
+    if (stopping) return TrainingEnd{Ending::interrupted};
   }
   TrainingEnd end;
-  end.schedule = ScheduleState{step, plan.whole(), plan.tokens_per_step}.to_json();
+  if (step > begun) end.step_seconds = std::chrono::duration<double>(in_steps).count() / static_cast<double>(step - begun);
+  end.schedule = schedule_at(plan, step).to_json();
   if (context.job.keep_optimizer) {
     StateWriter writer;
     plan.state(writer);
     end.training_state = training_bytes(*plan.model, moments, writer.tensors());
   }
   return end;
+}
+
+double in_micro_batches(std::int64_t count, std::int64_t micro, std::int64_t step, const Random& noise, double dropout,
+                        const std::function<PassLoss(std::int64_t first, std::int64_t last, ForwardContext& forward)>& pass) {
+  double loss = 0;
+  for (std::int64_t first = 0; first < count; first += micro) {
+    const std::int64_t last = std::min(count, first + micro);
+    ForwardContext forward;
+    forward.training = true;
+    forward.step = step;
+    forward.random = noise.fork(static_cast<std::uint64_t>(step)).fork(static_cast<std::uint64_t>(first / micro));
+    forward.dropout = dropout;
+    const PassLoss own = pass(first, last, forward);
+    const double share = static_cast<double>(last - first) / static_cast<double>(count);
+    at::Tensor total = own.trained;
+    for (const at::Tensor& extra : forward.losses) total = total + extra;
+    if (total.requires_grad()) (share == 1 ? total : total * share).backward();
+    loss += share * own.mean;
+  }
+  return loss;
 }
 
 Result<std::int64_t> examples_of(const Budget& budget, std::int64_t batch, std::int64_t epoch_examples,

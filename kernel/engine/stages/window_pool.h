@@ -3,6 +3,7 @@
 #define MOIETY_KERNEL_ENGINE_STAGES_WINDOW_POOL_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,19 +40,22 @@ std::vector<std::int64_t> draw_windows(const WindowPool& pool, const Instance& s
 /// A pool as components see it that may look at text.
 class PoolData final : public Data {
  public:
-  /// `counts`: how often each token occurs in the training text.
-  PoolData(const WindowPool& pool, std::vector<std::string> names, at::Tensor counts)
-      : pool_(pool), names_(std::move(names)), counts_(std::move(counts)) {}
+  /// `count`: how often each token occurs in the training text; counted when somebody asks.
+  PoolData(const WindowPool& pool, std::vector<std::string> names, std::function<at::Tensor()> count)
+      : pool_(pool), names_(std::move(names)), count_(std::move(count)) {}
   const std::vector<std::string>& domains() const override { return names_; }
   const WindowTable& table() const override { return pool_.table; }
   at::Tensor tokens(const Windows& windows) const override;
-  at::Tensor token_counts() const override { return counts_; }
-  const WindowPool& pool() const { return pool_; }
+  at::Tensor token_counts() const override {
+    if (!counts_.defined()) counts_ = count_();
+    return counts_;
+  }
 
  private:
   const WindowPool& pool_;
   std::vector<std::string> names_;
-  at::Tensor counts_;
+  std::function<at::Tensor()> count_;
+  mutable at::Tensor counts_;
 };
 
 /// [vocabulary] int64: of all tokens in the windows of the streams, targets included.

@@ -91,8 +91,10 @@ Status publish(const Job& job, StageOutcome& outcome, Series& series, double wal
     auto rows = read_file(job.work + "/series.jsonl");
     if (!rows) return pass(rows);
     outcome.files["series.jsonl"] = std::move(*rows);
-    const nlohmann::json measured = {{"wall_seconds", wall}, {"cpu_seconds", cpu}, {"peak_memory", peak_memory()}};
-    if (auto status = write_artifact(folder, job, outcome, outcome.model.get(), measured); !status) return status;
+    nlohmann::json more = {{"cost", {{"wall_seconds", wall}, {"cpu_seconds", cpu}, {"peak_memory", peak_memory()}}}};
+    if (outcome.step_seconds > 0) more["cost"]["step_seconds"] = outcome.step_seconds;
+    if (job.keep_optimizer) more["keeps_optimizer"] = true;
+    if (auto status = write_artifact(folder, job, outcome, outcome.model.get(), more); !status) return status;
     if (std::filesystem::exists(job.work + "/snapshots")) std::filesystem::rename(job.work + "/snapshots", folder + "/snapshots");
     return publish_folder(folder, job.artifact);
   };
