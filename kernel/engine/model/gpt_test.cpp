@@ -33,28 +33,6 @@ Batch batch_of(const std::vector<std::int64_t>& lengths, std::uint64_t seed = 1)
   return batch;
 }
 
-/// A site in layer 1 whose router weighs experts by what it sees, so that gradients run through the weights too.
-Sites with_experts(const Architecture& a) {
-  Sites sites;
-  Site site;
-  site.layer = 1;
-  site.layers = a.layers;
-  site.width = a.width;
-  site.inner = a.inner;
-  site.experts = 4;
-  auto router = testing::instance<FakeRouter>("router", FakeRouter{[](const RouterInput& in) {
-                                                Routing r;
-                                                const at::Tensor p = in.hidden.flatten(0, 1).narrow(1, 0, 4).softmax(1);
-                                                r.experts = std::get<1>(p.detach().topk(2, 1));
-                                                r.weights = p.gather(1, r.experts);
-                                                return r;
-                                              }});
-  router.loss_weights = {};
-  sites.push_back(std::make_unique<ExpertSite>(
-      site, testing::instance<FakeConstructor>("expert_constructor", FakeConstructor{5, true, true}), std::move(router)));
-  return sites;
-}
-
 void expect_exact_gradients(Gpt& model, const std::function<at::Tensor()>& loss) {
   // Larger numbers than GPT-2's start, so that no path is negligible.
   for (const auto& entry : model.parameters().entries()) {
@@ -73,7 +51,7 @@ void expect_exact_gradients(Gpt& model, const std::function<at::Tensor()>& loss)
 
 TEST(Gpt, gradients_of_the_language_loss_agree_with_differences) {
   for (const bool experts : {false, true}) {
-    Gpt model(small(), experts ? with_experts(small()) : Sites{}, at::kDouble);
+    Gpt model(small(), experts ? testing::two_of_four_experts(small()) : Sites{}, at::kDouble);
     model.initialise(Random(1));
     const Batch batch = batch_of({10, 10, 4});
     const at::Tensor targets = testing::indices({24}, 17, 2);
@@ -87,7 +65,7 @@ TEST(Gpt, gradients_of_the_language_loss_agree_with_differences) {
 
 TEST(Gpt, gradients_of_the_class_loss_agree_with_differences) {
   for (const bool experts : {false, true}) {
-    Gpt model(small(3), experts ? with_experts(small(3)) : Sites{}, at::kDouble);
+    Gpt model(small(3), experts ? testing::two_of_four_experts(small(3)) : Sites{}, at::kDouble);
     model.initialise(Random(1));
     const Batch batch = batch_of({7, 1, 4});
     const at::Tensor labels = testing::indices({3}, 3, 2);
@@ -101,8 +79,8 @@ TEST(Gpt, gradients_of_the_class_loss_agree_with_differences) {
 
 TEST(Gpt, float_model_agrees_with_the_double_one) {
   for (const bool experts : {false, true}) {
-    Gpt fast(small(3), experts ? with_experts(small(3)) : Sites{}),
-        exact(small(3), experts ? with_experts(small(3)) : Sites{}, at::kDouble);
+    Gpt fast(small(3), experts ? testing::two_of_four_experts(small(3)) : Sites{}),
+        exact(small(3), experts ? testing::two_of_four_experts(small(3)) : Sites{}, at::kDouble);
     fast.initialise(Random(1));
     exact.initialise(Random(1));
     const Batch batch = batch_of({10, 5, 1});
@@ -120,7 +98,7 @@ TEST(Gpt, float_model_agrees_with_the_double_one) {
 
 TEST(Gpt, the_present_does_not_see_the_future) {
   for (const bool experts : {false, true}) {
-    Gpt model(small(), experts ? with_experts(small()) : Sites{});
+    Gpt model(small(), experts ? testing::two_of_four_experts(small()) : Sites{});
     model.initialise(Random(1));
     Batch batch = batch_of({10});
     ForwardContext context;
@@ -134,7 +112,7 @@ TEST(Gpt, the_present_does_not_see_the_future) {
 }
 
 TEST(Gpt, packed_sequences_are_what_each_is_alone_and_the_last_row_is_the_last_of_all) {
-  Gpt model(small(), with_experts(small()));
+  Gpt model(small(), testing::two_of_four_experts(small()));
   model.initialise(Random(1));
   const Batch batch = batch_of({4, 9, 1});
   ForwardContext context;
@@ -216,7 +194,7 @@ TEST(Cost, counts_what_is_declared) {
   work.language_read_outs = 20;
   EXPECT_DOUBLE_EQ(forward_flops(facts, work), 2 * (20 * 2 * (4 * 144 + 480.0) + 2 * 12 * 110 * 2 + 12 * 17 * 20));
   EXPECT_DOUBLE_EQ(training_flops(facts, work), 3 * forward_flops(facts, work));
-  Gpt sparse(a, with_experts(a));
+  Gpt sparse(a, testing::two_of_four_experts(a));
   const PlannedModel half = facts_of(sparse);
   EXPECT_EQ(half.total, static_cast<double>(sparse.parameters().total()));
   // Two of four experts run: half of their numbers are idle.

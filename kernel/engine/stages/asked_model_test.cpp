@@ -13,8 +13,6 @@
 namespace moiety::engine {
 namespace {
 
-using testing::FakeConstructor;
-using testing::FakeRouter;
 using testing::TinyStore;
 
 Architecture tiny() {
@@ -28,32 +26,11 @@ Architecture tiny() {
   return a;
 }
 
-/// Two of four experts a token in the second layer, weights by a softmax that is differentiated too.
-Sites two_of_four(const Architecture& a) {
-  Site site;
-  site.layer = 1;
-  site.layers = a.layers;
-  site.width = a.width;
-  site.inner = a.inner;
-  site.experts = 4;
-  auto router = testing::instance<FakeRouter>("router", FakeRouter{[](const RouterInput& in) {
-                                                Routing r;
-                                                const at::Tensor p = in.hidden.flatten(0, 1).narrow(1, 0, 4).softmax(1);
-                                                r.experts = std::get<1>(p.detach().topk(2, 1));
-                                                r.weights = p.gather(1, r.experts);
-                                                return r;
-                                              }});
-  Sites sites;
-  sites.push_back(std::make_unique<ExpertSite>(
-      site, testing::instance<FakeConstructor>("expert_constructor", FakeConstructor{5, true, true}), std::move(router)));
-  return sites;
-}
-
 struct Bench {
   explicit Bench(bool experts, at::ScalarType type = at::kDouble)
       : corpus(*TrainingCorpus::open(store.corpus())),
         pool(corpus.streams(TrainingSplit::train), 6),
-        model(tiny(), experts ? two_of_four(tiny()) : Sites{}, type),
+        model(tiny(), experts ? testing::two_of_four_experts(tiny()) : Sites{}, type),
         asked(model, pool, labels) {
     model.initialise(Random(1));
     // Larger numbers than GPT-2's start, so that no path is negligible.

@@ -2,13 +2,12 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <numeric>
-
 #include "kernel/engine/stages/cluster_labels.h"
 #include "kernel/engine/stages/options.h"
 #include "kernel/engine/stages/selection.h"
 #include "kernel/engine/stages/stage_model.h"
 #include "kernel/engine/stages/stage_report.h"
+#include "kernel/engine/stages/training_text.h"
 #include "kernel/engine/stages/verbs.h"
 #include "moiety/clusterer.h"
 
@@ -185,25 +184,15 @@ CheckResult check(const CheckContext& context) {
   if (!result.problems.empty()) return result;
   std::optional<PlannedModel> model;
   if (has_model) model = planned_starting_model(context, 0, {}, result.problems);
-  if (!job.corpus.empty()) {
-    const auto facts = CorpusFacts::read(job.corpus, job.corpus_fraction);
-    if (!facts) {
-      result.problems.push_back({"corpus", facts.error().message});
-      return result;
-    }
-    const auto selection = select_domains(read.values.data, facts->domains, job);
-    if (!selection) {
-      result.problems.push_back({"data", selection.error().message});
-      return result;
-    }
-    if (model && states) {
-      const std::int64_t length = window_length(read.values, job, model->architecture.context);
-      const auto counts = windows_of(pieces_of(*selection, facts->train_tokens, length), length);
-      Work work;
-      work.add_sequences(static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})),
-                         static_cast<double>(length));
-      result.cost = {work.tokens, forward_flops(*model, work), model->total, model->active, training_memory(*model, 0)};
-    }
+  const auto facts = planned_corpus(job, result.problems);
+  if (!facts) return result;
+  const std::int64_t length = window_length(read.values, job, model ? model->architecture.context : 0);
+  const auto text = planned_text(*facts, read.values.data, job, std::max<std::int64_t>(1, length), result.problems);
+  if (!text) return result;
+  if (model && states) {
+    Work work;
+    work.add_sequences(static_cast<double>(text->all_windows()), static_cast<double>(length));
+    result.cost = {work.tokens, forward_flops(*model, work), model->total, model->active, training_memory(*model, 0)};
   }
   for (const auto& part : read.parts) check_all(part, Facts{}, part.slot, result.problems);
   return result;
@@ -221,11 +210,8 @@ Verb cluster_verb() {
           false,
           {"cluster"},
           parameters,
-          std::size(parameters),
           metrics,
-          std::size(metrics),
           results,
-          std::size(results),
           &run,
           &check};
 }

@@ -17,6 +17,7 @@ namespace {
 
 using nlohmann::json;
 using testing::run_here;
+using testing::run_stopped_at_every_step;
 using testing::TinyStore;
 
 const json k_means = {{"use", "k-means"}, {"count", 3}};
@@ -35,8 +36,6 @@ json reads(json job, const std::string& input, const std::string& path) {
   job["inputs"].push_back({{"name", input}, {"stage", input}, {"path", path}});
   return job;
 }
-
-json manifest_at(const TinyStore& store, const std::string& name) { return json::parse(store.file(name, "manifest.json")); }
 
 ComponentSet components_of(const json& job) {
   ComponentSet set;
@@ -64,7 +63,7 @@ TEST(Cluster, T42_divides_windows_by_their_words_the_same_way_every_time) {
   const TinyStore store;
   ASSERT_EQ(run_here(cluster(store, "c", json::object())), 0);
   ASSERT_EQ(run_here(cluster(store, "again", json::object())), 0);
-  const json made = manifest_at(store, "c");
+  const json made = store.manifest("c");
   EXPECT_EQ(made["results"]["count"], 3);
   std::int64_t all = 0;
   for (const auto& [cluster, size] : made["results"]["sizes"].items()) all += size.get<std::int64_t>();
@@ -109,7 +108,7 @@ TEST(Cluster, divides_windows_by_the_states_of_a_model) {
   ASSERT_EQ(run_here(cluster(store, "c", {{"features", {{"use", "states"}, {"layer", 1}}}, {"window", 0}}, "p")), 0);
   const Labels kept(store, "c", true), assigned(store, "c", false);
   EXPECT_EQ(kept.of_windows, assigned.of_windows) << "the model lies with the clustering";
-  const json made = manifest_at(store, "c");
+  const json made = store.manifest("c");
   EXPECT_EQ(made["cost"]["tokens"], 323 * 16);
   EXPECT_FALSE(made.contains("model")) << "a clustering is no model";
 }
@@ -135,15 +134,13 @@ TEST(Sampling, T42_windows_like_those_of_a_target_and_the_same_bits_after_every_
   ASSERT_EQ(run_here(cluster(store, "topics", {{"data", {{"without", {"domain2"}}}}})), 0);
   ASSERT_EQ(run_here(importance(store, "whole")), 0);
   const json job = importance(store, "parts");
-  int code = 143;
-  for (int i = 0; i < 20 && code == 143; ++i) code = run_here(job, SIGTERM);
-  ASSERT_EQ(code, 0);
+  ASSERT_EQ(run_stopped_at_every_step(job), 0);
   EXPECT_EQ(store.digest("parts", "model.safetensors"), store.digest("whole", "model.safetensors"));
   EXPECT_EQ(store.file("parts", "series.jsonl"), store.file("whole", "series.jsonl"));
   const auto series = store.file("whole", "series.jsonl");
   for (const char* metric : {"effective_share", "repeats", "missing"})
     EXPECT_NE(series.find(metric), std::string::npos) << metric;
-  EXPECT_TRUE(manifest_at(store, "whole")["position"].empty()) << "no domain has been read in order";
+  EXPECT_TRUE(store.manifest("whole")["position"].empty()) << "no domain has been read in order";
 }
 
 TEST(Sampling, what_cannot_be_drawn_is_refused_when_the_stage_starts) {
@@ -181,9 +178,7 @@ TEST(Sampling, T42_one_cluster_a_micro_batch_for_a_model_whose_experts_are_clust
   };
   ASSERT_EQ(run_here(job("whole")), 0);
   const json parts = job("parts");
-  int code = 143;
-  for (int i = 0; i < 20 && code == 143; ++i) code = run_here(parts, SIGTERM);
-  ASSERT_EQ(code, 0);
+  ASSERT_EQ(run_stopped_at_every_step(parts), 0);
   EXPECT_EQ(store.digest("parts", "model.safetensors"), store.digest("whole", "model.safetensors"));
   ASSERT_EQ(run_here(store.evaluate("e", "whole", {{"data", {{"split", "test"}}}})), 0) << "other windows are assigned";
   EXPECT_FALSE(store.file("whole", "clusters.json").empty()) << "it goes with the model";

@@ -336,11 +336,8 @@ Verb construct_verb() {
             false,
             {"init", "cluster"},
             parameters,
-            std::size(parameters),
-            nullptr,
-            0,
+            {},
             results,
-            std::size(results),
             &run,
             &check};
   verb.tables = {{"feed_forward", "experts in place of feed-forwards"}, {"attention", "experts in place of attentions"}};

@@ -14,6 +14,7 @@ namespace {
 
 using nlohmann::json;
 using testing::run_here;
+using testing::run_stopped_at_every_step;
 using testing::TinyStore;
 
 const json as_in_whole = {{"dropout", 0.2}, {"micro_batch", 3}};
@@ -59,7 +60,7 @@ TEST(Continuation, T42_going_on_from_a_snapshot_is_not_stopping_at_all) {
   ASSERT_EQ(run_here(continuing(store, "all", "whole", "0%")), 0);
   EXPECT_EQ(store.digest("all", "model.safetensors"), store.digest("whole", "model.safetensors"));
   EXPECT_EQ(store.digest("whole/" + snapshot_folder("100%"), "model.safetensors"), store.digest("whole", "model.safetensors"));
-  const json manifest = json::parse(store.file("rest", "manifest.json"));
+  const json manifest = store.manifest("rest");
   EXPECT_EQ(manifest["schedule"]["step"], 12);
   EXPECT_EQ(manifest["cost"]["tokens"], 6 * 4 * 16) << "of its own six steps";
 }
@@ -68,16 +69,12 @@ TEST(Continuation, T42_snapshots_and_the_stage_that_goes_on_survive_being_stoppe
   const TinyStore store, other;
   ASSERT_EQ(run_here(with_snapshots(store, {"50%"})), 0);
   const json stopped = with_snapshots(other, {"50%"});
-  int code = 143;
-  for (int i = 0; i < 20 && code == 143; ++i) code = run_here(stopped, SIGTERM);
-  ASSERT_EQ(code, 0);
+  ASSERT_EQ(run_stopped_at_every_step(stopped), 0);
   for (const char* file : {"model.safetensors", "training.safetensors"})
     EXPECT_EQ(store.digest("whole/" + snapshot_folder("50%"), file), other.digest("whole/" + snapshot_folder("50%"), file))
         << file;
   const json rest = continuing(other, "rest", "whole", "50%");
-  code = 143;
-  for (int i = 0; i < 20 && code == 143; ++i) code = run_here(rest, SIGTERM);
-  ASSERT_EQ(code, 0);
+  ASSERT_EQ(run_stopped_at_every_step(rest), 0);
   EXPECT_EQ(other.digest("rest", "model.safetensors"), store.digest("whole", "model.safetensors"));
 }
 
@@ -115,8 +112,8 @@ TEST(Continuation, expansion_in_the_middle_keeps_moments_and_schedule) {
                           before->moments.at(std::string(moment) + ".embedding.tokens")));
   }
   ASSERT_EQ(run_here(continuing(store, "expanded", "copies", "")), 0);
-  EXPECT_EQ(json::parse(store.file("expanded", "manifest.json"))["schedule"]["step"], 12);
-  EXPECT_EQ(json::parse(store.file("expanded", "manifest.json"))["cost"]["tokens"], 6 * 4 * 16);
+  EXPECT_EQ(store.manifest("expanded")["schedule"]["step"], 12);
+  EXPECT_EQ(store.manifest("expanded")["cost"]["tokens"], 6 * 4 * 16);
 }
 
 TEST(Continuation, a_plan_knows_points_in_tokens_and_what_is_left) {

@@ -257,11 +257,8 @@ Verb evaluate_verb() {
           false,
           {},
           parameters,
-          std::size(parameters),
           metrics,
-          std::size(metrics),
-          nullptr,
-          0,
+          {},
           &run,
           &check};
 }

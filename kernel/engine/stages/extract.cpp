@@ -158,11 +158,8 @@ Verb extract_verb() {
           false,
           {},
           parameters,
-          std::size(parameters),
-          nullptr,
-          0,
+          {},
           results,
-          std::size(results),
           &run,
           &check};
 }

@@ -220,11 +220,8 @@ Verb finetune_verb() {
           false,
           {"init", "data", "noise"},
           parameters,
-          std::size(parameters),
           metrics,
-          std::size(metrics),
           results,
-          std::size(results),
           &run,
           &check,
           {{"distill", "learning from a `teacher` too"}}};

@@ -133,28 +133,14 @@ Result<StageOutcome> finetune_text(StageContext& context, const FinetuneOptions&
 CheckResult check_finetune_text(const CheckContext& context, const FinetuneOptions& options) {
   CheckResult result;
   const Job& job = context.job;
-  CorpusFacts facts;
-  if (!job.corpus.empty()) {
-    auto known = CorpusFacts::read(job.corpus, job.corpus_fraction);
-    if (!known) {
-      result.problems.push_back({"corpus", known.error().message});
-      return result;
-    }
-    facts = std::move(*known);
-  }
-  auto model = planned_starting_model(context, facts.vocabulary, {}, result.problems);
+  const auto facts = planned_corpus(job, result.problems);
+  if (!facts) return result;
+  auto model = planned_starting_model(context, facts->vocabulary, {}, result.problems);
   if (!model) return result;
   const std::int64_t length = model->architecture.context;
-  std::int64_t epoch = 0;
-  if (!job.corpus.empty()) {
-    const auto selection = select_domains(options.data, facts.domains, job);
-    if (!selection) {
-      result.problems.push_back({"data", selection.error().message});
-      return result;
-    }
-    for (const std::int64_t windows : windows_of(pieces_of(*selection, facts.train_tokens, length), length)) epoch += windows;
-  }
-  const auto examples = examples_of(options.budget, options.batch, epoch, static_cast<double>(length));
+  const auto text = planned_text(*facts, options.data, job, length, result.problems);
+  if (!text) return result;
+  const auto examples = examples_of(options.budget, options.batch, text->all_windows(), static_cast<double>(length));
   if (!examples) {
     result.problems.push_back({"budget", examples.error().message});
     return result;

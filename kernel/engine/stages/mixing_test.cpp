@@ -17,6 +17,7 @@ namespace {
 
 using nlohmann::json;
 using testing::run_here;
+using testing::run_stopped_at_every_step;
 using testing::TinyStore;
 
 struct ScriptedMixing final : public MixingScheduler {
@@ -170,19 +171,17 @@ TEST(Mixing, T42_weights_by_the_losses_of_a_reference_and_the_same_bits_after_ev
   ASSERT_EQ(run_here(store.pretrain("r", {{"budget", "40 steps"}})), 0);
   ASSERT_EQ(run_here(doremi(store, "whole")), 0);
   const json parts = doremi(store, "parts");
-  int code = 143;
-  for (int i = 0; i < 20 && code == 143; ++i) code = run_here(parts, SIGTERM);
-  ASSERT_EQ(code, 0);
+  ASSERT_EQ(run_stopped_at_every_step(parts), 0);
   EXPECT_EQ(store.digest("parts", "model.safetensors"), store.digest("whole", "model.safetensors"));
   EXPECT_EQ(store.file("parts", "series.jsonl"), store.file("whole", "series.jsonl"));
-  const json a = json::parse(store.file("whole", "manifest.json")), b = json::parse(store.file("parts", "manifest.json"));
+  const json a = store.manifest("whole"), b = store.manifest("parts");
   EXPECT_EQ(a["results"], b["results"]);
   EXPECT_EQ(a["cost"]["flops"], b["cost"]["flops"]);
   ASSERT_TRUE(a["results"].contains("weights")) << a["results"];
   double sum = 0;
   for (const auto& [domain, weight] : a["results"]["weights"].items()) sum += weight.get<double>();
   EXPECT_NEAR(sum, 1, 1e-9);
-  const json plain = json::parse(store.file("r", "manifest.json"));
+  const json plain = store.manifest("r");
   EXPECT_GT(a["cost"]["flops"].get<double>(), plain["cost"]["flops"].get<double>() * 12 / 40) << "the reference runs as well";
 }
 
@@ -194,17 +193,15 @@ TEST(Mixing, T42_a_scheduler_that_looks_at_gradients_moves_the_order_and_keeps_t
   };
   ASSERT_EQ(run_here(job("whole")), 0);
   const json parts = job("parts");
-  int code = 143;
-  for (int i = 0; i < 30 && code == 143; ++i) code = run_here(parts, SIGTERM);
-  ASSERT_EQ(code, 0);
+  ASSERT_EQ(run_stopped_at_every_step(parts), 0);
   EXPECT_EQ(store.digest("parts", "model.safetensors"), store.digest("whole", "model.safetensors"));
   EXPECT_EQ(store.file("parts", "series.jsonl"), store.file("whole", "series.jsonl"));
   ASSERT_EQ(run_here(store.pretrain("plain", {{"budget", "20 steps"}})), 0);
-  const json a = json::parse(store.file("whole", "manifest.json")), b = json::parse(store.file("plain", "manifest.json"));
+  const json a = store.manifest("whole"), b = store.manifest("plain");
   for (const auto& [domain, windows] : b["position"].items())
     EXPECT_NEAR(a["position"][domain].get<double>(), windows.get<double>(), 1) << domain;
   EXPECT_NE(store.digest("plain", "model.safetensors"), store.digest("whole", "model.safetensors"));
-  const json c = json::parse(store.file("parts", "manifest.json"));
+  const json c = store.manifest("parts");
   EXPECT_EQ(a["cost"]["flops"], c["cost"]["flops"]);
   EXPECT_GT(a["cost"]["flops"].get<double>(), b["cost"]["flops"].get<double>()) << "questions cost something";
 }
@@ -220,9 +217,7 @@ TEST(Mixing, T42_a_bracket_preconditioned_by_the_optimizer_is_another_one_and_re
   ASSERT_EQ(run_here(job("plain", "plain")), 0);
   ASSERT_EQ(run_here(job("whole", "preconditioned")), 0);
   const json parts = job("parts", "preconditioned");
-  int code = 143;
-  for (int i = 0; i < 30 && code == 143; ++i) code = run_here(parts, SIGTERM);
-  ASSERT_EQ(code, 0);
+  ASSERT_EQ(run_stopped_at_every_step(parts), 0);
   EXPECT_EQ(store.digest("parts", "model.safetensors"), store.digest("whole", "model.safetensors"));
   EXPECT_NE(store.digest("plain", "model.safetensors"), store.digest("whole", "model.safetensors"));
 }
@@ -240,11 +235,11 @@ TEST(Regress, finds_from_small_runs_which_domains_to_read) {
     ASSERT_EQ(run_here(store.pretrain(name, {{"budget", "60 steps"}, {"mixing", {{"use", "constant"}, {"weights", weights}}}})),
               0);
     job["inputs"].push_back({{"name", "from"}, {"stage", name}, {"path", store.artifact(name)}});
-    const json shares = json::parse(store.file(name, "manifest.json"))["results"]["shares"];
+    const json shares = store.manifest(name)["results"]["shares"];
     EXPECT_NEAR(shares["domain1"].get<double>(), mixtures[i][1], 0.01);
   }
   ASSERT_EQ(run_here(job), 0);
-  const json results = json::parse(store.file("r", "manifest.json"))["results"];
+  const json results = store.manifest("r")["results"];
   double sum = 0;
   for (const auto& [domain, weight] : results["weights"].items()) sum += weight.get<double>();
   EXPECT_NEAR(sum, 1, 1e-9);

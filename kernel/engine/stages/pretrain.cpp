@@ -271,11 +271,8 @@ Verb pretrain_verb() {
           false,
           {"init", "data", "noise"},
           pretrain_parameters,
-          std::size(pretrain_parameters),
           metrics,
-          std::size(metrics),
           results,
-          std::size(results),
           &run,
           &check_pretrain};
 }

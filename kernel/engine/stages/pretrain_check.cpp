@@ -2,8 +2,8 @@
 #include "kernel/engine/stages/pretrain.h"
 #include "kernel/engine/stages/read_models.h"
 #include "kernel/engine/stages/sampling.h"
-#include "kernel/engine/stages/selection.h"
 #include "kernel/engine/stages/stage_model.h"
+#include "kernel/engine/stages/training_text.h"
 
 namespace moiety::engine {
 
@@ -23,37 +23,22 @@ CheckResult check_pretrain(const CheckContext& context) {
   const Job& job = context.job;
   auto read = stage_options<PretrainOptions>(pretrain_parameters, job, context.components);
   result.problems = read.problems;
-  CorpusFacts facts;
-  const bool prepared = !job.corpus.empty();
-  if (prepared) {
-    auto known = CorpusFacts::read(job.corpus, job.corpus_fraction);
-    if (!known) {
-      result.problems.push_back({"corpus", known.error().message});
-      return result;
-    }
-    facts = std::move(*known);
-  }
-  auto model = planned_starting_model(context, facts.vocabulary, {}, result.problems);
+  const auto facts = planned_corpus(job, result.problems);
+  if (!facts) return result;
+  auto model = planned_starting_model(context, facts->vocabulary, {}, result.problems);
   if (!model || !read.problems.empty()) return result;
   const std::int64_t length = model->architecture.context;
+  const auto text = planned_text(*facts, read.values.data, job, length, result.problems);
+  if (!text) return result;
   Facts component_facts;
-  std::int64_t epoch = 0;
-  if (prepared) {
-    const auto selection = select_domains(read.values.data, facts.domains, job);
-    if (!selection) {
-      result.problems.push_back({"data", selection.error().message});
-      return result;
-    }
-    component_facts.domains = selection->names;
-    component_facts.domain_windows = windows_of(pieces_of(*selection, facts.train_tokens, length), length);
-    for (const std::int64_t windows : component_facts.domain_windows) epoch += windows;
-  }
+  component_facts.domains = text->names;
+  component_facts.domain_windows = text->windows;
   const bool continues = read.values.continues;
   if (continues && job.input("from") == nullptr)
     result.problems.push_back({"continues", "there is no stage to go on from; `from` must name one"});
   const std::int64_t batch = read.values.batch;
   const Steps before{continues ? model->trained_steps : 0, 0, continues ? model->schedule_steps : 0};
-  const auto steps = steps_of(read.values, epoch, length, before);
+  const auto steps = steps_of(read.values, text->all_windows(), length, before);
   if (!steps) {
     result.problems.push_back({"budget", steps.error().message});
     return result;
@@ -61,7 +46,7 @@ CheckResult check_pretrain(const CheckContext& context) {
   component_facts.run_windows = steps->schedule * batch;
   for (const auto& part : read.parts) {
     if (part.slot == "sampler")
-      check_sampler(context, prepared ? &facts : nullptr, part, read.part("mixing"), component_facts, result.problems);
+      check_sampler(context, job.corpus.empty() ? nullptr : &*facts, part, read.part("mixing"), component_facts, result.problems);
     else
       check_all(part, component_facts, part.slot, result.problems);
   }

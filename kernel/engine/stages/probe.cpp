@@ -185,11 +185,8 @@ Verb probe_verb() {
           false,
           {"data"},
           parameters,
-          std::size(parameters),
-          nullptr,
-          0,
-          nullptr,
-          0,
+          {},
+          {},
           &run,
           &check};
 }

@@ -17,6 +17,7 @@ namespace {
 
 using nlohmann::json;
 using testing::run_here;
+using testing::run_stopped_at_every_step;
 using testing::TinyStore;
 
 std::vector<registry::MetricRow> rows_of(const TinyStore& store, const std::string& name, const std::string& metric) {
@@ -28,8 +29,6 @@ std::vector<registry::MetricRow> rows_of(const TinyStore& store, const std::stri
   }
   return rows;
 }
-
-json manifest_for(const TinyStore& store, const std::string& name) { return json::parse(store.file(name, "manifest.json")); }
 
 json also_reads(json job, const std::string& input, const TinyStore& store, const std::string& stage,
                 const std::string& point = {}) {
@@ -53,8 +52,8 @@ TEST(Probe, asks_a_model_on_selected_text) {
   ASSERT_EQ(run_here(probe(store, "b", "p", config)), 0);
   EXPECT_FALSE(rows_of(store, "a", "value").empty());
   EXPECT_EQ(store.file("a", "series.jsonl"), store.file("b", "series.jsonl"));
-  EXPECT_GT(manifest_for(store, "a")["cost"]["flops"].get<double>(), 0);
-  EXPECT_FALSE(manifest_for(store, "a").contains("model"));
+  EXPECT_GT(store.manifest("a")["cost"]["flops"].get<double>(), 0);
+  EXPECT_FALSE(store.manifest("a").contains("model"));
 }
 
 TEST(Probe, asks_each_snapshot_and_says_what_it_found_over_all) {
@@ -69,7 +68,7 @@ TEST(Probe, asks_each_snapshot_and_says_what_it_found_over_all) {
   for (const auto& row : rows_of(store, "a", "value")) ++seen[row.labels.at("progress")];
   ASSERT_EQ(seen.size(), 2U);
   EXPECT_EQ(seen["10%"], seen["100%"]);
-  const json peak = manifest_for(store, "a")["results"]["peak"];
+  const json peak = store.manifest("a")["results"]["peak"];
   EXPECT_TRUE(peak == json::array({"10%"}) || peak == json::array({"100%"})) << peak;
 }
 
@@ -105,8 +104,7 @@ TEST(Evaluate, measures_snapshots_one_by_one_and_models_together) {
                twice = loss(also_reads(store.evaluate("twice", "p", text), "from", store, "p"), "twice");
   EXPECT_LT(both, (p + q) / 2) << "the logarithm is concave";
   EXPECT_NEAR(twice, p, 1e-6);
-  EXPECT_NEAR(manifest_for(store, "both")["cost"]["flops"].get<double>(),
-              manifest_for(store, "ep")["cost"]["flops"].get<double>() * 2, 1);
+  EXPECT_NEAR(store.manifest("both")["cost"]["flops"].get<double>(), store.manifest("ep")["cost"]["flops"].get<double>() * 2, 1);
 
   json each = store.evaluate("each", "p", {{"data", json::object()}, {"at", {"50%", "100%"}}});
   each["inputs"][0]["snapshot"] = "50%";
@@ -140,12 +138,10 @@ TEST(Finetune, T42_on_text_every_window_once_an_epoch_and_the_same_bits_after_ev
   const json changes = {{"task", nullptr}, {"data", {{"domains", "domain2"}}}, {"budget", "2 epochs"}, {"micro_batch", 3}};
   ASSERT_EQ(run_here(store.finetune("whole", "p", changes)), 0);
   const json job = store.finetune("parts", "p", changes);
-  int code = 143;
-  for (int i = 0; i < 30 && code == 143; ++i) code = run_here(job, SIGTERM);
-  ASSERT_EQ(code, 0);
+  ASSERT_EQ(run_stopped_at_every_step(job), 0);
   EXPECT_EQ(store.digest("parts", "model.safetensors"), store.digest("whole", "model.safetensors"));
   EXPECT_EQ(store.file("parts", "series.jsonl"), store.file("whole", "series.jsonl"));
-  const json made = manifest_for(store, "whole");
+  const json made = store.manifest("whole");
   EXPECT_EQ(made["cost"]["tokens"], 2 * 43 * 16) << "the last step is smaller";
   EXPECT_EQ(rows_of(store, "whole", "loss").size(), 11U);
   EXPECT_NEAR(made["results"]["perplexity"].get<double>(), std::exp(made["results"]["valid_loss"].get<double>()), 1e-9);
@@ -177,18 +173,14 @@ TEST(Finetune, T42_learns_from_a_teacher_on_a_task_and_on_text) {
     return also_reads(store.finetune(name, "p", {{"distill", distill}, {"budget", budget}}), "teacher", store, "teacher");
   };
   ASSERT_EQ(run_here(job("student", "12 epochs")), 0);
-  const auto accuracy = [&](const std::string& name) {
-    return manifest_for(store, name)["results"]["valid_accuracy"].get<double>();
-  };
+  const auto accuracy = [&](const std::string& name) { return store.manifest(name)["results"]["valid_accuracy"].get<double>(); };
   EXPECT_GT(accuracy("teacher"), 0.5);
   EXPECT_NEAR(accuracy("student"), accuracy("teacher"), 0.15) << "no label was seen";
   ASSERT_EQ(run_here(job("whole", "80 examples")), 0);
   const json parts = job("parts", "80 examples");
-  int code = 143;
-  for (int i = 0; i < 20 && code == 143; ++i) code = run_here(parts, SIGTERM);
-  ASSERT_EQ(code, 0);
+  ASSERT_EQ(run_stopped_at_every_step(parts), 0);
   EXPECT_EQ(store.digest("parts", "model.safetensors"), store.digest("whole", "model.safetensors"));
-  EXPECT_EQ(manifest_for(store, "parts")["cost"]["flops"], manifest_for(store, "whole")["cost"]["flops"]);
+  EXPECT_EQ(store.manifest("parts")["cost"]["flops"], store.manifest("whole")["cost"]["flops"]);
 
   const json text = {{"task", nullptr}, {"data", json::object()}, {"budget", "30 steps"}, {"distill", {{"weight", 1.0}}}};
   ASSERT_EQ(run_here(also_reads(store.finetune("text", "", text), "teacher", store, "p")), 0);

@@ -15,6 +15,7 @@ namespace {
 
 using nlohmann::json;
 using testing::run_here;
+using testing::run_stopped_at_every_step;
 using testing::TinyStore;
 
 struct ProjectedStudy {
@@ -62,8 +63,8 @@ TEST(Projected, the_bank_is_shared_the_code_is_one_for_all_layers_and_a_row_cost
   ASSERT_EQ(run_here(dense), 0);
   const auto plain = read_model_file(study.store.artifact("dense"));
   ASSERT_EQ(run_here(study.trained("short", {{"budget", "1 steps"}})), 0);
-  const double trained = json::parse(study.store.file("short", "manifest.json"))["cost"]["flops"].get<double>(),
-               alone = json::parse(study.store.file("dense", "manifest.json"))["cost"]["flops"].get<double>();
+  const double trained = study.store.manifest("short")["cost"]["flops"].get<double>(),
+               alone = study.store.manifest("dense")["cost"]["flops"].get<double>();
   // Two micro-batches of two windows, two layers; each of two matrices from h = 2 of 16 × 64 numbers and m = 4 of the code.
   EXPECT_DOUBLE_EQ(trained - alone, 3 * 2 * (2 * 2 * 2 * (2 * 2 * (4 + 16 * 64)))) << "matrices are made for each micro-batch";
   EXPECT_EQ(file->manifest["cost"]["active_parameters"].get<double>() - 3 * 4,
@@ -75,9 +76,7 @@ TEST(Projected, T42_an_expert_taken_out_gives_the_same_logits_and_training_resum
   const ProjectedStudy study;
   ASSERT_EQ(run_here(study.trained("whole")), 0);
   const json parts = study.trained("parts");
-  int code = 143;
-  for (int i = 0; i < 12 && code == 143; ++i) code = run_here(parts, SIGTERM);
-  ASSERT_EQ(code, 0);
+  ASSERT_EQ(run_stopped_at_every_step(parts), 0);
   EXPECT_EQ(study.store.digest("parts", "model.safetensors"), study.store.digest("whole", "model.safetensors"));
   ASSERT_EQ(run_here(study.extracted("second", "whole", {{"expert", "1"}})), 0);
 
@@ -114,7 +113,7 @@ TEST(Projected, which_expert_is_taken_is_decided_by_training_text) {
     const std::string name = rule;
     ASSERT_EQ(run_here(study.extracted(name, "trained", {{"expert", rule}, {"data", {{"domains", "domain2"}}}, {"windows", 16}})),
               0);
-    const json manifest = json::parse(study.store.file(name, "manifest.json"));
+    const json manifest = study.store.manifest(name);
     const auto expert = manifest["results"]["expert"].get<int>();
     EXPECT_TRUE(expert >= 0 && expert < 3) << rule;
     EXPECT_EQ(manifest["sites"], json::array());

@@ -116,11 +116,8 @@ Verb regress_verb() {
           false,
           {"data"},
           parameters,
-          std::size(parameters),
           metrics,
-          std::size(metrics),
           results,
-          std::size(results),
           &run,
           &check};
 }

@@ -18,9 +18,8 @@ namespace {
 
 using nlohmann::json;
 using testing::run_here;
+using testing::run_stopped_at_every_step;
 using testing::TinyStore;
-
-json manifest_of(const TinyStore& store, const std::string& name) { return json::parse(store.file(name, "manifest.json")); }
 
 /// The values of a metric by their domain.
 std::map<std::string, double> by_domain(const TinyStore& store, const std::string& name, const std::string& metric) {
@@ -116,11 +115,11 @@ TEST(Selection, a_group_is_one_domain_made_of_its_members_one_after_the_other) {
 TEST(Pretrain, reads_the_selected_domains_and_no_others) {
   const TinyStore store;
   ASSERT_EQ(run_here(store.pretrain("one", {{"data", {{"domains", "domain1"}}}, {"budget", "2 epochs"}})), 0);
-  const auto one = manifest_of(store, "one");
+  const auto one = store.manifest("one");
   EXPECT_EQ(one["cost"]["tokens"], std::ceil(2 * 93 / 4.0) * 4 * 16);
   EXPECT_EQ(one["position"].size(), 1U);
   ASSERT_EQ(run_here(store.pretrain("without", {{"data", {{"without", {"domain0"}}}}, {"budget", "34 steps"}})), 0);
-  const auto without = manifest_of(store, "without");
+  const auto without = store.manifest("without");
   EXPECT_EQ(without["position"].size(), 2U);
   EXPECT_EQ(windows_read(without, "domain1") + windows_read(without, "domain2"), 34 * 4);
   EXPECT_EQ(run_here(store.pretrain("none", {{"data", {{"domains", "domian1"}}}})), 1);
@@ -130,7 +129,7 @@ TEST(Pretrain, a_group_is_one_domain) {
   const TinyStore store;
   json job = grouped(store.pretrain("p", {{"data", {{"domains", {"small", "large"}}}}, {"budget", "40 steps"}}));
   ASSERT_EQ(run_here(job), 0);
-  const auto made = manifest_of(store, "p");
+  const auto made = store.manifest("p");
   EXPECT_NEAR(windows_read(made, "small"), 160.0 * (93 + 43) / (187 + 93 + 43), 1);
   EXPECT_EQ(windows_read(made, "small") + windows_read(made, "large"), 160);
   ASSERT_EQ(run_here(grouped(store.evaluate("e", "p", {{"data", {{"domains", {"small", "domain1", "domain2"}}}}}))), 0);
@@ -147,13 +146,13 @@ TEST(Pretrain, reads_no_more_tokens_than_selected_and_a_fraction_of_the_corpus) 
     json job = store.pretrain(name, {{"budget", "1 epochs"}, {"batch", 1}, {"data", data}});
     job["corpus"]["fraction"] = fraction;
     EXPECT_EQ(run_here(job), 0);
-    return manifest_of(store, name)["cost"]["tokens"].get<std::int64_t>() / 16;
+    return store.manifest(name)["cost"]["tokens"].get<std::int64_t>() / 16;
   };
   EXPECT_EQ(epoch("t", {{"tokens", 820}}), 51);
   EXPECT_EQ(epoch("f", {{"domains", "domain0"}, {"fraction", 0.5}}), 93);
   EXPECT_EQ(epoch("c", json::object(), 0.5), (1500 - 1) / 16 + (750 - 1) / 16 + (350 - 1) / 16);
   // Where the windows are others the position is another, too: a child does not skip what its parent never had in that order.
-  EXPECT_TRUE(manifest_of(store, "t")["position"].contains("domain0 (29 windows)")) << manifest_of(store, "t")["position"];
+  EXPECT_TRUE(store.manifest("t")["position"].contains("domain0 (29 windows)")) << store.manifest("t")["position"];
 }
 
 TEST(Pretrain, T42_with_selected_data_stopped_after_every_step_it_ends_with_the_same_bits) {
@@ -161,25 +160,15 @@ TEST(Pretrain, T42_with_selected_data_stopped_after_every_step_it_ends_with_the_
   const json changes = {{"data", {{"domains", {"small", "large"}}, {"tokens", "800"}}}, {"micro_batch", 3}};
   ASSERT_EQ(run_here(grouped(store.pretrain("whole", changes))), 0);
   const json job = grouped(store.pretrain("parts", changes));
-  int code = 143;
-  for (int i = 0; i < 20 && code == 143; ++i) code = run_here(job, SIGTERM);
-  ASSERT_EQ(code, 0);
+  ASSERT_EQ(run_stopped_at_every_step(job), 0);
   for (const char* file : {"model.safetensors", "series.jsonl"})
     EXPECT_EQ(store.digest("parts", file), store.digest("whole", file));
-  EXPECT_EQ(manifest_of(store, "parts")["position"], manifest_of(store, "whole")["position"]);
+  EXPECT_EQ(store.manifest("parts")["position"], store.manifest("whole")["position"]);
 }
 
 TEST(Check, selections_that_cannot_be_are_told_before_the_run) {
   const TinyStore store;
-  const auto problem = [&](json job, const std::string& path) {
-    const std::string file = job["work"].get<std::string>() + "/job.json";
-    EXPECT_TRUE(write_file(file, job.dump()));
-    std::string said;
-    EXPECT_EQ(check_jobs({file}, said), 0);
-    const auto line = json::parse(said);
-    ASSERT_FALSE(line["problems"].empty()) << said;
-    EXPECT_EQ(line["problems"][0]["path"], path) << said;
-  };
+  const auto problem = [](const json& job, const std::string& path) { EXPECT_EQ(testing::first_problem(job), path); };
   problem(store.pretrain("a", {{"data", {{"domains", "domain7"}}}}), "data");
   problem(store.pretrain("b", {{"data", {{"tokens", "many"}}}}), "data.tokens");
   problem(store.pretrain("c", {{"data", {{"split", "test"}}}}), "data.split");

@@ -14,9 +14,8 @@ namespace {
 
 using nlohmann::json;
 using testing::run_here;
+using testing::run_stopped_at_every_step;
 using testing::TinyStore;
-
-json manifest_of(const TinyStore& store, const std::string& name) { return json::parse(store.file(name, "manifest.json")); }
 
 TensorMap tensors_of_file(const TinyStore& store, const std::string& name, const char* file) {
   auto tensors = parse_safetensors(store.file(name, file), file);
@@ -32,7 +31,7 @@ struct Study {
 TEST(SequenceExperts, clusters_found_at_calibration_are_the_experts_and_nothing_changes_but_the_copies) {
   const Study study;
   ASSERT_EQ(run_here(study.store.cluster_experts("cse", "dense")), 0);
-  const json m = manifest_of(study.store, "cse");
+  const json m = study.store.manifest("cse");
   ASSERT_EQ(m["sites"].size(), 2U);
   const TensorMap dense = tensors_of_file(study.store, "dense", "model.safetensors"),
                   made = tensors_of_file(study.store, "cse", "model.safetensors"),
@@ -55,7 +54,7 @@ TEST(SequenceExperts, clusters_found_at_calibration_are_the_experts_and_nothing_
               0);
   const auto losses = [&](const std::string& name) { return study.store.file("loss-" + name, "series.jsonl"); };
   EXPECT_FALSE(losses("cse").empty());
-  const json a = manifest_of(study.store, "loss-dense"), b = manifest_of(study.store, "loss-cse");
+  const json a = study.store.manifest("loss-dense"), b = study.store.manifest("loss-cse");
   EXPECT_NEAR(b["cost"]["flops"].get<double>() / a["cost"]["flops"].get<double>(), 1, 0.02)
       << "a row runs one copy, and routing is done once a sequence";
   EXPECT_GT(b["cost"]["total_parameters"].get<double>(), 1.5 * a["cost"]["total_parameters"].get<double>());
@@ -82,9 +81,7 @@ TEST(SequenceExperts, T42_stopped_after_every_step_it_ends_with_the_same_bits_an
   const json changes = {{"dropout", 0.2}, {"micro_batch", 3}};
   ASSERT_EQ(run_here(study.store.pretrain_from("whole", "cse", changes)), 0);
   const json job = study.store.pretrain_from("parts", "cse", changes);
-  int code = 143;
-  for (int i = 0; i < 20 && code == 143; ++i) code = run_here(job, SIGTERM);
-  ASSERT_EQ(code, 0);
+  ASSERT_EQ(run_stopped_at_every_step(job), 0);
   for (const char* file : {"model.safetensors", "state.safetensors"})
     EXPECT_EQ(study.store.digest("parts", file), study.store.digest("whole", file)) << file;
   EXPECT_EQ(study.store.file("parts", "series.jsonl"), study.store.file("whole", "series.jsonl"));
@@ -94,7 +91,7 @@ TEST(SequenceExperts, items_of_different_lengths_are_sequences_too) {
   const Study study;
   ASSERT_EQ(run_here(study.store.cluster_experts("cse", "dense", {{"view", "prefix"}, {"prefix", 4}})), 0);
   ASSERT_EQ(run_here(study.store.finetune("tuned", "cse", {{"budget", "12 epochs"}})), 0);
-  EXPECT_GT(manifest_of(study.store, "tuned")["results"]["valid_accuracy"].get<double>(), 0.5);
+  EXPECT_GT(study.store.manifest("tuned")["results"]["valid_accuracy"].get<double>(), 0.5);
   ASSERT_EQ(run_here(study.store.evaluate("score", "tuned", {{"on", {"test"}}})), 0);
 }
 

@@ -12,6 +12,7 @@ namespace {
 
 using nlohmann::json;
 using testing::run_here;
+using testing::run_stopped_at_every_step;
 using testing::TinyStore;
 
 TensorMap model_tensors(const TinyStore& store, const std::string& name) {
@@ -101,9 +102,7 @@ TEST(SeveralModels, T42_soft_and_top_k_attention_resumes_to_the_same_bits) {
     const json changes = {{"dropout", 0.1}, {"micro_batch", 3}, {"budget", "6 steps"}};
     ASSERT_EQ(run_here(study.store.pretrain_from(name + "-whole", name, changes)), 0) << name;
     const json job = study.store.pretrain_from(name + "-parts", name, changes);
-    int code = 143;
-    for (int i = 0; i < 12 && code == 143; ++i) code = run_here(job, SIGTERM);
-    ASSERT_EQ(code, 0) << name;
+    ASSERT_EQ(run_stopped_at_every_step(job), 0) << name;
     EXPECT_EQ(study.store.digest(name + "-parts", "model.safetensors"), study.store.digest(name + "-whole", "model.safetensors"));
     EXPECT_EQ(study.store.file(name + "-parts", "series.jsonl"), study.store.file(name + "-whole", "series.jsonl"));
     ASSERT_EQ(run_here(study.store.evaluate(name + "-loss", name + "-whole", {{"data", {{"split", "test"}, {"tokens", 160}}}})),

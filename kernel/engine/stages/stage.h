@@ -80,6 +80,19 @@ struct CheckResult {
   std::optional<PlannedModel> model;  ///< what the stage will leave
 };
 
+/// A declared list: it lives as long as the program.
+template <class T>
+struct Listed {
+  const T* data = nullptr;
+  std::size_t count = 0;
+
+  Listed() = default;
+  template <std::size_t n>
+  constexpr Listed(const T (&list)[n]) : data(list), count(n) {}
+  const T* begin() const { return data; }
+  const T* end() const { return data + count; }
+};
+
 struct Verb {
   const char* name;
   const char* summary;
@@ -88,12 +101,8 @@ struct Verb {
   std::vector<StageInputDeclaration> inputs;
   bool needs_corpus, needs_task;
   std::vector<const char*> seeds;  ///< purposes it draws from: only these decide its outcome
-  const Parameter* parameters;
-  std::size_t parameter_count;
-  const Output* metrics;
-  std::size_t metric_count;
-  const Output* results;
-  std::size_t result_count;
+  Listed<Parameter> parameters;
+  Listed<Output> metrics, results;
   /// Throws ComponentFailure for a component, c10 or std exceptions for defects of the engine.
   Result<StageOutcome> (*run)(StageContext&);
   CheckResult (*check)(const CheckContext&);

@@ -5,7 +5,7 @@ namespace moiety::engine {
 
 const std::vector<Verb>& verbs() {
   static const std::vector<Verb> all = {pretrain_verb(), construct_verb(), finetune_verb(), evaluate_verb(),
-                                        cluster_verb(),  probe_verb(),     regress_verb(),   extract_verb()};
+                                        cluster_verb(),  probe_verb(),     regress_verb(),  extract_verb()};
   return all;
 }
 
@@ -22,11 +22,11 @@ nlohmann::json describe_verbs() {
                    results = nlohmann::json::array();
     for (const auto& input : verb.inputs)
       inputs.push_back({{"name", input.name}, {"accepts", input.accepts}, {"required", input.required}, {"list", input.list}});
-    for (std::size_t i = 0; i < verb.parameter_count; ++i) parameters.push_back(describe(verb.parameters[i]));
+    for (const auto& parameter : verb.parameters) parameters.push_back(describe(parameter));
     for (const auto& table : verb.tables)
       parameters.push_back({{"name", table.name}, {"type", "table"}, {"default", nullptr}, {"unit", ""}, {"doc", table.doc}});
-    for (std::size_t i = 0; i < verb.metric_count; ++i) metrics.push_back(describe(verb.metrics[i]));
-    for (std::size_t i = 0; i < verb.result_count; ++i) results.push_back(describe(verb.results[i]));
+    for (const auto& metric : verb.metrics) metrics.push_back(describe(metric));
+    for (const auto& result : verb.results) results.push_back(describe(result));
     list.push_back({{"name", verb.name},
                     {"summary", verb.summary},
                     {"measures", verb.measures},

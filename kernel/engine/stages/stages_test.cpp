@@ -24,10 +24,9 @@ namespace {
 
 using nlohmann::json;
 using testing::run_here;
+using testing::run_stopped_at_every_step;
 using testing::TinyStore;
 namespace fs = std::filesystem;
-
-json manifest(const TinyStore& store, const std::string& name) { return json::parse(store.file(name, "manifest.json")); }
 
 /// The values of a metric in the order of its steps.
 std::vector<double> values_of(const TinyStore& store, const std::string& name, const std::string& metric) {
@@ -43,7 +42,7 @@ std::vector<double> values_of(const TinyStore& store, const std::string& name, c
 TEST(Pretrain, learns_and_leaves_what_the_next_stage_needs) {
   const TinyStore store;
   ASSERT_EQ(run_here(store.pretrain("p", {{"budget", "150 steps"}})), 0);
-  const auto m = manifest(store, "p");
+  const auto m = store.manifest("p");
   EXPECT_EQ(m["stage"], "p");
   EXPECT_LT(m["results"]["valid_loss"].get<double>(), m["results"]["unigram_loss"].get<double>() - 0.7);
   EXPECT_NEAR(m["results"]["perplexity"].get<double>(), std::exp(m["results"]["valid_loss"].get<double>()), 1e-9);
@@ -62,7 +61,7 @@ TEST(Pretrain, learns_and_leaves_what_the_next_stage_needs) {
 TEST(Pretrain, windows_follow_the_sizes_of_the_domains) {
   const TinyStore store;
   ASSERT_EQ(run_here(store.pretrain("p", {{"budget", "100 steps"}})), 0);
-  const auto position = manifest(store, "p")["position"];
+  const auto position = store.manifest("p")["position"];
   const double total = 3000 / 16 + 1500 / 16 + 700 / 16;
   EXPECT_NEAR(position["domain0"].get<double>(), 400 * (3000 / 16) / total, 1);
   EXPECT_NEAR(position["domain2"].get<double>(), 400 * (700 / 16) / total, 1);
@@ -72,7 +71,7 @@ TEST(Pretrain, budgets_in_every_unit) {
   const TinyStore store;
   const auto tokens = [&](const std::string& name, const char* budget) {
     EXPECT_EQ(run_here(store.pretrain(name, {{"budget", budget}})), 0);
-    return manifest(store, name)["cost"]["tokens"].get<double>();
+    return store.manifest(name)["cost"]["tokens"].get<double>();
   };
   EXPECT_EQ(tokens("a", "3 steps"), 3 * 64);
   EXPECT_EQ(tokens("b", "130 tokens"), 3 * 64) << "whole steps, rounded up";
@@ -96,9 +95,9 @@ TEST(Pretrain, T42_stopped_after_every_step_it_ends_with_the_same_bits) {
   EXPECT_EQ(stops, 12) << "the last step is followed by a checkpoint, too";
   EXPECT_EQ(store.digest("parts", "model.safetensors"), store.digest("whole", "model.safetensors"));
   EXPECT_EQ(store.file("parts", "series.jsonl"), store.file("whole", "series.jsonl"));
-  EXPECT_EQ(manifest(store, "parts")["results"], manifest(store, "whole")["results"]);
-  EXPECT_EQ(manifest(store, "parts")["position"], manifest(store, "whole")["position"]);
-  EXPECT_EQ(manifest(store, "parts")["cost"]["flops"], manifest(store, "whole")["cost"]["flops"]);
+  EXPECT_EQ(store.manifest("parts")["results"], store.manifest("whole")["results"]);
+  EXPECT_EQ(store.manifest("parts")["position"], store.manifest("whole")["position"]);
+  EXPECT_EQ(store.manifest("parts")["cost"]["flops"], store.manifest("whole")["cost"]["flops"]);
 }
 
 TEST(Pretrain, equal_jobs_give_equal_bytes_and_other_seeds_others) {
@@ -116,8 +115,8 @@ TEST(Pretrain, children_read_on_where_the_parent_stopped) {
   const TinyStore store;
   ASSERT_EQ(run_here(store.pretrain("parent", {{"budget", "10 steps"}})), 0);
   ASSERT_EQ(run_here(store.pretrain_from("child", "parent", {{"budget", "10 steps"}})), 0);
-  for (const auto& [domain, windows] : manifest(store, "child")["position"].items())
-    EXPECT_EQ(windows.get<std::int64_t>(), 2 * manifest(store, "parent")["position"][domain].get<std::int64_t>());
+  for (const auto& [domain, windows] : store.manifest("child")["position"].items())
+    EXPECT_EQ(windows.get<std::int64_t>(), 2 * store.manifest("parent")["position"][domain].get<std::int64_t>());
 }
 
 TEST(Training, T09_a_loss_that_is_not_finite_is_diverged_and_recorded) {
@@ -162,13 +161,13 @@ TEST(Construct, split_keeps_what_the_dense_model_computes_when_all_experts_run) 
     EXPECT_NEAR(dense[d], all[d], 1e-5);
     EXPECT_NE(dense[d], half[d]);
   }
-  const auto m = manifest(store, "half");
+  const auto m = store.manifest("half");
   ASSERT_EQ(m["sites"].size(), 2U);
   EXPECT_EQ(m["sites"][1]["experts"], 4);
   EXPECT_EQ(m["sites"][1]["router"]["use"], "avg-k@1");
   EXPECT_EQ(m["sites"][1]["constructor"]["use"], "split@1");
   EXPECT_LT(m["results"]["active_parameters"].get<double>(), m["results"]["total_parameters"].get<double>());
-  EXPECT_EQ(manifest(store, "all")["results"]["active_parameters"], manifest(store, "all")["results"]["total_parameters"]);
+  EXPECT_EQ(store.manifest("all")["results"]["active_parameters"], store.manifest("all")["results"]["total_parameters"]);
 }
 
 TEST(Construct, layers_can_be_chosen_and_not_twice) {
@@ -177,14 +176,14 @@ TEST(Construct, layers_can_be_chosen_and_not_twice) {
   json job = store.construct("c", "p", {{"use", "avg-k"}, {"k", 2}});
   job["config"]["feed_forward"]["layers"] = json::array({1});
   ASSERT_EQ(run_here(job), 0);
-  const auto m = manifest(store, "c");
+  const auto m = store.manifest("c");
   ASSERT_EQ(m["sites"].size(), 1U);
   EXPECT_EQ(m["sites"][0]["layer"], 1);
   EXPECT_EQ(run_here(store.construct("d", "c", {{"use", "avg-k"}, {"k", 2}})), 1);
   json first = store.construct("e", "c", {{"use", "avg-k"}, {"k", 2}});
   first["config"]["feed_forward"]["layers"] = json::array({0});
   EXPECT_EQ(run_here(first), 0);
-  EXPECT_EQ(manifest(store, "e")["sites"].size(), 2U);
+  EXPECT_EQ(store.manifest("e")["sites"].size(), 2U);
 }
 
 TEST(Finetune, learns_the_task_from_experts_with_either_router) {
@@ -194,7 +193,7 @@ TEST(Finetune, learns_the_task_from_experts_with_either_router) {
     const std::string name = router;
     ASSERT_EQ(run_here(store.construct("c" + name, "p", {{"use", router}, {"k", 2}})), 0);
     ASSERT_EQ(run_here(store.finetune("f" + name, "c" + name, {{"budget", "12 epochs"}})), 0);
-    const auto m = manifest(store, "f" + name);
+    const auto m = store.manifest("f" + name);
     EXPECT_GT(m["results"]["valid_accuracy"].get<double>(), 0.6) << router;
     EXPECT_EQ(m["sites"].size(), 2U);
     EXPECT_EQ(m["model"]["classes"], 4);
@@ -214,7 +213,7 @@ TEST(Finetune, learns_the_task_from_experts_with_either_router) {
 TEST(Finetune, from_random_weights_when_there_is_no_model) {
   const TinyStore store;
   ASSERT_EQ(run_here(store.finetune("f", "")), 0);
-  EXPECT_EQ(manifest(store, "f")["model"]["classes"], 4);
+  EXPECT_EQ(store.manifest("f")["model"]["classes"], 4);
   EXPECT_EQ(values_of(store, "f", "loss").size(), 13U) << "100 examples by 8, the last step smaller";
 }
 
@@ -227,9 +226,7 @@ TEST(Finetune, T42_stopped_after_every_step_it_ends_with_the_same_bits) {
     const json changes = {{"dropout", 0.1}, {"validation", {{"every_steps", 4}}}};
     ASSERT_EQ(run_here(store.finetune("whole" + name, "c" + name, changes)), 0);
     const json job = store.finetune("parts" + name, "c" + name, changes);
-    int code = 143;
-    for (int i = 0; i < 20 && code == 143; ++i) code = run_here(job, SIGTERM);
-    ASSERT_EQ(code, 0);
+    ASSERT_EQ(run_stopped_at_every_step(job), 0);
     EXPECT_EQ(store.digest("parts" + name, "model.safetensors"), store.digest("whole" + name, "model.safetensors")) << router;
     EXPECT_EQ(store.digest("parts" + name, "state.safetensors"), store.digest("whole" + name, "state.safetensors")) << router;
     EXPECT_EQ(store.file("parts" + name, "series.jsonl"), store.file("whole" + name, "series.jsonl")) << router;
@@ -253,9 +250,9 @@ TEST(Finetune, a_smaller_budget_reads_a_prefix_of_the_same_items) {
 TEST(Finetune, reads_the_first_tokens_of_an_item_and_so_does_whoever_measures_its_model) {
   // Items have 2 to 8 tokens; 100 examples cut at 2 are 200 tokens whichever they are, and a test set of 80 items 160.
   const TinyStore store;
-  const auto tokens = [&](const std::string& name) { return manifest(store, name)["cost"]["tokens"].get<double>(); };
+  const auto tokens = [&](const std::string& name) { return store.manifest(name)["cost"]["tokens"].get<double>(); };
   ASSERT_EQ(run_here(store.finetune("f", "", {{"item_tokens", 2}})), 0);
-  EXPECT_EQ(manifest(store, "f")["model"]["item_tokens"], 2);
+  EXPECT_EQ(store.manifest("f")["model"]["item_tokens"], 2);
   EXPECT_EQ(tokens("f"), 200);
   ASSERT_EQ(run_here(store.evaluate("s", "f", {{"on", {"test"}}})), 0);
   EXPECT_EQ(tokens("s"), 160);
@@ -271,10 +268,10 @@ TEST(Evaluate, measures_a_fixed_subset_evenly_over_the_domains) {
   other_seed["seeds"] = {{"init", 77}, {"data", 77}};
   ASSERT_EQ(run_here(other_seed), 0);
   EXPECT_EQ(store.file("a", "series.jsonl"), store.file("b", "series.jsonl"));
-  EXPECT_EQ(manifest(store, "a")["cost"]["tokens"], 240);
+  EXPECT_EQ(store.manifest("a")["cost"]["tokens"], 240);
   ASSERT_EQ(run_here(store.evaluate("c", "p", {{"data", {{"split", "valid"}, {"domains", {"domain1"}}}}})), 0);
   EXPECT_EQ(values_of(store, "c", "perplexity").size(), 1U);
-  EXPECT_EQ(manifest(store, "c")["cost"]["tokens"], 24 * 16);
+  EXPECT_EQ(store.manifest("c")["cost"]["tokens"], 24 * 16);
   EXPECT_EQ(run_here(store.evaluate("d", "p", {{"data", {{"domains", {"domian1"}}}}})), 1);
 }
 
@@ -331,7 +328,7 @@ TEST(Check, tells_cost_and_problems_of_a_chain_that_does_not_exist_yet) {
   ASSERT_EQ(run_here(pretrain), 0);
   ASSERT_EQ(run_here(construct), 0);
   ASSERT_EQ(run_here(tune), 0);
-  const auto p = manifest(store, "p"), c = manifest(store, "c"), f = manifest(store, "f");
+  const auto p = store.manifest("p"), c = store.manifest("c"), f = store.manifest("f");
   for (const char* key : {"tokens", "flops", "total_parameters", "active_parameters"})
     EXPECT_EQ(lines[0]["cost"][key], p["cost"][key]) << key;
   for (const char* key : {"total_parameters", "active_parameters"}) {
@@ -340,15 +337,7 @@ TEST(Check, tells_cost_and_problems_of_a_chain_that_does_not_exist_yet) {
   }
   EXPECT_NEAR(lines[2]["cost"]["flops"].get<double>() / f["cost"]["flops"].get<double>(), 1, 0.1);
 
-  const auto problem = [&](json job, const std::string& path) {
-    const std::string file = job["work"].get<std::string>() + "/job.json";
-    EXPECT_TRUE(write_file(file, job.dump()));
-    std::string said;
-    EXPECT_EQ(check_jobs({file}, said), 0);
-    const auto line = json::parse(said);
-    ASSERT_FALSE(line["problems"].empty()) << said;
-    EXPECT_EQ(line["problems"][0]["path"], path) << said;
-  };
+  const auto problem = [](const json& job, const std::string& path) { EXPECT_EQ(testing::first_problem(job), path); };
   problem(store.construct("x1", "p", {{"use", "avg-k"}, {"k", 9}}), "feed_forward.router.k");
   problem(store.construct("x2", "p", {{"use", "avg-q"}, {"k", 2}}), "feed_forward.router");
   problem(store.pretrain("x3", {{"budget", "5 hours"}}), "budget");

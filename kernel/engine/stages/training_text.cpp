@@ -6,6 +6,23 @@
 
 namespace moiety::engine {
 
+std::optional<CorpusFacts> planned_corpus(const Job& job, ConfigProblems& problems) {
+  if (job.corpus.empty()) return CorpusFacts{};
+  auto facts = CorpusFacts::read(job.corpus, job.corpus_fraction);
+  if (facts) return std::move(*facts);
+  problems.push_back({"corpus", facts.error().message});
+  return std::nullopt;
+}
+
+std::optional<PlannedText> planned_text(const CorpusFacts& facts, const DataSelection& data, const Job& job, std::int64_t context,
+                                        ConfigProblems& problems) {
+  if (facts.domains.empty()) return PlannedText{};
+  const auto selection = select_domains(data, facts.domains, job);
+  if (selection) return PlannedText{selection->names, windows_of(pieces_of(*selection, facts.train_tokens, context), context)};
+  problems.push_back({"data", selection.error().message});
+  return std::nullopt;
+}
+
 Result<TrainingText> TrainingText::open(const TrainingCorpus& corpus, const DataSelection& data, const Job& job,
                                         std::int64_t context) {
   auto selection = select_domains(data, corpus.facts().domains, job);

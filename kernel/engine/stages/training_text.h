@@ -3,12 +3,28 @@
 #define MOIETY_KERNEL_ENGINE_STAGES_TRAINING_TEXT_H_
 
 #include <cstdint>
+#include <numeric>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "kernel/engine/stages/selection.h"
 #include "kernel/engine/stages/window_pool.h"
 
 namespace moiety::engine {
+
+/// Facts of the job's corpus for the dry pass, empty while it is not prepared. Nothing after adding to `problems`.
+std::optional<CorpusFacts> planned_corpus(const Job& job, ConfigProblems& problems);
+
+/// What a stage's `data` selects of it: domains and their windows; none while the corpus is not prepared.
+struct PlannedText {
+  std::vector<std::string> names;
+  std::vector<std::int64_t> windows;
+
+  std::int64_t all_windows() const { return std::accumulate(windows.begin(), windows.end(), std::int64_t{0}); }
+};
+std::optional<PlannedText> planned_text(const CorpusFacts& facts, const DataSelection& data, const Job& job, std::int64_t context,
+                                        ConfigProblems& problems);
 
 struct TrainingText {
   Selection selection;

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "kernel/engine/model/model_file.h"
 #include "kernel/engine/plugins/component_set.h"
 #include "moiety/expert_constructor.h"
 #include "moiety/router.h"
@@ -86,6 +87,24 @@ Instance instance(const char* kind, Fake told) {
   made.component = std::make_shared<typename Fake::Made>(std::move(told));
   made.config = nlohmann::json::object();
   return made;
+}
+
+/// A site in layer 1 of which a token runs two of four experts of five neurons, by weights that depend on what it sees, so that
+/// gradients run through them too.
+inline Sites two_of_four_experts(const Architecture& a) {
+  Site site = site_of(a, Place::feed_forward, 1);
+  site.experts = 4;
+  Sites sites;
+  sites.push_back(
+      std::make_unique<ExpertSite>(site, instance<FakeConstructor>("expert_constructor", FakeConstructor{5, true, true}),
+                                   instance<FakeRouter>("router", FakeRouter{[](const RouterInput& in) {
+                                                          Routing r;
+                                                          const at::Tensor p = in.hidden.flatten(0, 1).narrow(1, 0, 4).softmax(1);
+                                                          r.experts = std::get<1>(p.detach().topk(2, 1));
+                                                          r.weights = p.gather(1, r.experts);
+                                                          return r;
+                                                        }})));
+  return sites;
 }
 
 }  // namespace moiety::engine::testing

@@ -127,6 +127,24 @@ std::string TinyStore::file(const std::string& name, const std::string& file_nam
   return read_file(artifact(name) + "/" + file_name).value_or("");
 }
 
+nlohmann::json TinyStore::manifest(const std::string& name) const { return nlohmann::json::parse(file(name, "manifest.json")); }
+
+int run_stopped_at_every_step(const nlohmann::json& job) {
+  constexpr int stopped = 128 + SIGTERM, enough = 100;
+  int code = stopped;
+  for (int i = 0; i < enough && code == stopped; ++i) code = run_here(job, SIGTERM);
+  return code;
+}
+
+std::string first_problem(const nlohmann::json& job) {
+  const std::string path = job.at("work").get<std::string>() + "/job.json";
+  must(write_file(path, job.dump()));
+  std::string said;
+  if (check_jobs({path}, said) != 0) throw std::runtime_error("no check of " + path);
+  const auto problems = nlohmann::json::parse(said)["problems"];
+  return problems.empty() ? "none" : problems[0]["path"].get<std::string>();
+}
+
 int run_here(const nlohmann::json& json, int stop) {
   const auto job = Job::from_json(json);
   if (!job) throw std::runtime_error(job.error().message);

@@ -36,6 +36,7 @@ class TinyStore {
   std::string file(const std::string& name,
                    const std::string& file_name) const;  ///< content of a file of an artifact; "" when there is none
   std::string digest(const std::string& name, const std::string& file_name) const;  ///< its SHA-256
+  nlohmann::json manifest(const std::string& name) const;
 
  private:
   nlohmann::json job(const std::string& verb, const std::string& name, const std::string& from, nlohmann::json config) const;
@@ -46,6 +47,12 @@ class TinyStore {
 /// Runs the job here. `stop`: a signal number that is there from the beginning, so that one step is done and a checkpoint
 /// written.
 int run_here(const nlohmann::json& job, int stop = 0);
+
+/// Runs the job here, stopped after every step and resumed until it ends: the last exit code.
+int run_stopped_at_every_step(const nlohmann::json& job);
+
+/// The path of the first problem that the dry pass tells of the job; "none" when it tells none.
+std::string first_problem(const nlohmann::json& job);
 
 /// Adds a component of the built plugins ("lib/moiety", or "lib/moiety-bad") to a job.
 void add_component(nlohmann::json& job, const std::string& kind, const std::string& name, const std::string& folder,

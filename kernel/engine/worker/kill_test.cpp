@@ -38,8 +38,7 @@ void kill_twenty_times(const TinyStore& store, json job, const std::string& name
   }
   EXPECT_EQ(store.digest(name, "model.safetensors"), store.digest(whole, "model.safetensors"));
   EXPECT_EQ(store.file(name, "series.jsonl"), store.file(whole, "series.jsonl"));
-  EXPECT_EQ(json::parse(store.file(name, "manifest.json"))["results"],
-            json::parse(store.file(whole, "manifest.json"))["results"]);
+  EXPECT_EQ(store.manifest(name)["results"], store.manifest(whole)["results"]);
 }
 
 TEST(Kill, T42_pretraining_killed_at_twenty_random_moments_ends_with_the_same_bits) {
