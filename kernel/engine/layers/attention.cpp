@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernel/engine/layers/rotary.h"
 #include "kernel/engine/numerics/clones.h"
 #include "kernel/engine/numerics/exponential.h"
 #include "kernel/engine/numerics/lanes.h"
@@ -48,8 +49,13 @@ MOIETY_CLONES void softmax_row_backward(const float* p, float* gradient, std::in
 
 /// Queries and the rows they look at; where one head's part of a row begins is added to the pointers.
 struct Geometry {
-  std::int64_t heads, head_width, query_stride, kv_stride;
+  Heads heads;
+  std::int64_t head_width, query_stride, kv_stride;
   bool last_only;
+
+  std::int64_t width() const { return heads.queries * head_width; }
+  std::int64_t kv_width() const { return heads.keys * head_width; }
+  std::int64_t group() const { return heads.queries / heads.keys; }  ///< heads of queries that share keys and values
 
   std::int64_t queries(const Spans& spans, std::int64_t i) const {
     return last_only ? std::min<std::int64_t>(1, spans.length(i)) : spans.length(i);
@@ -59,7 +65,8 @@ struct Geometry {
   /// Where the probabilities of (sequence i, head 0) begin, and their number at the end.
   std::vector<std::int64_t> offsets(const Spans& spans) const {
     std::vector<std::int64_t> list{0};
-    for (std::int64_t i = 0; i < spans.count(); ++i) list.push_back(list.back() + heads * queries(spans, i) * spans.length(i));
+    for (std::int64_t i = 0; i < spans.count(); ++i)
+      list.push_back(list.back() + heads.queries * queries(spans, i) * spans.length(i));
     return list;
   }
 };
@@ -70,11 +77,30 @@ struct Parts {
   Float *q, *k, *v;
 };
 
+/// qkv rows in one matrix.
+Geometry packed(const at::Tensor& qkv, Heads heads) {
+  return {heads, qkv.size(1) / (heads.queries + 2 * heads.keys), qkv.size(1), qkv.size(1), false};
+}
+/// Queries of last rows apart from keys and values.
+Geometry apart(const at::Tensor& queries, const at::Tensor& kv, Heads heads) {
+  return {heads, queries.size(1) / heads.queries, queries.size(1), kv.size(1), true};
+}
+
+template <class Float>
+Parts<Float> parts_of(const Geometry& g, Float* qkv) {
+  return {qkv, qkv + g.width(), qkv + g.width() + g.kv_width()};
+}
+template <class Float>
+Parts<Float> parts_of(const Geometry& g, Float* queries, Float* kv) {
+  return {queries, kv, kv + g.kv_width()};
+}
+
+/// body(lane, sequence, head of keys).
 template <class Body>
 void for_each_head(const Geometry& g, const Spans& spans, const Body& body) {
-  const std::int64_t items = spans.count() * g.heads;
+  const std::int64_t items = spans.count() * g.heads.keys;
   in_lanes(items, lanes_for(items), [&](std::int64_t lane, std::int64_t begin, std::int64_t end) {
-    for (std::int64_t item = begin; item < end; ++item) body(lane, item / g.heads, item % g.heads);
+    for (std::int64_t item = begin; item < end; ++item) body(lane, item / g.heads.keys, item % g.heads.keys);
   });
 }
 
@@ -83,19 +109,21 @@ void run(const Geometry& g, const Spans& spans, Parts<const float> from, float* 
   const auto offsets = g.offsets(spans);
   std::int64_t longest = 0;
   for (std::int64_t i = 0; i < spans.count(); ++i) longest = std::max(longest, spans.length(i));
-  const std::int64_t width = g.heads * g.head_width, c = g.head_width, lanes = lanes_for(spans.count() * g.heads);
+  const std::int64_t width = g.width(), c = g.head_width, lanes = lanes_for(spans.count() * g.heads.keys);
   const Scratch scratch(kept == nullptr ? lanes * std::min(block, longest) * longest : 0);
-  for_each_head(g, spans, [&](std::int64_t lane, std::int64_t i, std::int64_t head) {
+  for_each_head(g, spans, [&](std::int64_t lane, std::int64_t i, std::int64_t key_head) {
     const std::int64_t nq = g.queries(spans, i), nk = spans.length(i), q0 = g.first_query(spans, i), k0 = spans.begin(i);
-    const float *k = from.k + k0 * g.kv_stride + head * c, *v = from.v + k0 * g.kv_stride + head * c;
-    for (std::int64_t r0 = 0; r0 < nq; r0 += block) {
-      const std::int64_t rows = std::min(block, nq - r0), seen = nk - nq + r0 + rows;
-      const float* q = from.q + (q0 + r0) * g.query_stride + head * c;
-      float* p = kept != nullptr ? kept + offsets[static_cast<std::size_t>(i)] + (head * nq + r0) * nk
-                                 : scratch.data() + lane * std::min(block, longest) * longest;
-      product(Form::plain, Form::transposed, rows, seen, c, {q, g.query_stride}, {k, g.kv_stride}, {p, nk}, 0, g.scale());
-      for (std::int64_t r = 0; r < rows; ++r) softmax_row(p + r * nk, nk - nq + r0 + r + 1, seen);
-      product(Form::plain, Form::plain, rows, c, seen, {p, nk}, {v, g.kv_stride}, {out + (q0 + r0) * width + head * c, width});
+    const float *k = from.k + k0 * g.kv_stride + key_head * c, *v = from.v + k0 * g.kv_stride + key_head * c;
+    for (std::int64_t head = key_head * g.group(); head < (key_head + 1) * g.group(); ++head) {
+      for (std::int64_t r0 = 0; r0 < nq; r0 += block) {
+        const std::int64_t rows = std::min(block, nq - r0), seen = nk - nq + r0 + rows;
+        const float* q = from.q + (q0 + r0) * g.query_stride + head * c;
+        float* p = kept != nullptr ? kept + offsets[static_cast<std::size_t>(i)] + (head * nq + r0) * nk
+                                   : scratch.data() + lane * std::min(block, longest) * longest;
+        product(Form::plain, Form::transposed, rows, seen, c, {q, g.query_stride}, {k, g.kv_stride}, {p, nk}, 0, g.scale());
+        for (std::int64_t r = 0; r < rows; ++r) softmax_row(p + r * nk, nk - nq + r0 + r + 1, seen);
+        product(Form::plain, Form::plain, rows, c, seen, {p, nk}, {v, g.kv_stride}, {out + (q0 + r0) * width + head * c, width});
+      }
     }
   });
 }
@@ -106,56 +134,62 @@ void run_backward(const Geometry& g, const Spans& spans, Parts<const float> from
   const auto offsets = g.offsets(spans);
   std::int64_t longest = 0;
   for (std::int64_t i = 0; i < spans.count(); ++i) longest = std::max(longest, spans.length(i));
-  const std::int64_t width = g.heads * g.head_width, c = g.head_width, size = std::min(block, longest) * longest;
-  const Scratch scratch(lanes_for(spans.count() * g.heads) * size);
-  for_each_head(g, spans, [&](std::int64_t lane, std::int64_t i, std::int64_t head) {
+  const std::int64_t width = g.width(), c = g.head_width, size = std::min(block, longest) * longest;
+  const Scratch scratch(lanes_for(spans.count() * g.heads.keys) * size);
+  for_each_head(g, spans, [&](std::int64_t lane, std::int64_t i, std::int64_t key_head) {
     const std::int64_t nq = g.queries(spans, i), nk = spans.length(i), q0 = g.first_query(spans, i), k0 = spans.begin(i);
-    const std::int64_t at_kv = k0 * g.kv_stride + head * c;
+    const std::int64_t at_kv = k0 * g.kv_stride + key_head * c;
     float* gradient = scratch.data() + lane * size;
-    // From the last block on: it sees every key, so its products write where the others add.
-    for (std::int64_t r0 = (nq - 1) / block * block; r0 >= 0 && nq > 0; r0 -= block) {
-      const std::int64_t rows = std::min(block, nq - r0), seen = nk - nq + r0 + rows,
-                         at_q = (q0 + r0) * g.query_stride + head * c;
-      const float keep = r0 + rows == nq ? 0.0F : 1.0F;
-      const float* p = kept + offsets[static_cast<std::size_t>(i)] + (head * nq + r0) * nk;
-      const float* d = d_out + (q0 + r0) * width + head * c;
-      product(Form::plain, Form::transposed, rows, seen, c, {d, width}, {from.v + at_kv, g.kv_stride}, {gradient, nk});
-      product(Form::transposed, Form::plain, seen, c, rows, {p, nk}, {d, width}, {to.v + at_kv, g.kv_stride}, keep);
-      for (std::int64_t r = 0; r < rows; ++r) softmax_row_backward(p + r * nk, gradient + r * nk, seen);
-      product(Form::plain, Form::plain, rows, c, seen, {gradient, nk}, {from.k + at_kv, g.kv_stride},
-              {to.q + at_q, g.query_stride}, 0, g.scale());
-      product(Form::transposed, Form::plain, seen, c, rows, {gradient, nk}, {from.q + at_q, g.query_stride},
-              {to.k + at_kv, g.kv_stride}, keep, g.scale());
+    for (std::int64_t head = key_head * g.group(); head < (key_head + 1) * g.group(); ++head) {
+      // From the last block on: it sees every key, so the first head's products write where the others add.
+      for (std::int64_t r0 = (nq - 1) / block * block; r0 >= 0 && nq > 0; r0 -= block) {
+        const std::int64_t rows = std::min(block, nq - r0), seen = nk - nq + r0 + rows,
+                           at_q = (q0 + r0) * g.query_stride + head * c;
+        const float keep = r0 + rows == nq && head == key_head * g.group() ? 0.0F : 1.0F;
+        const float* p = kept + offsets[static_cast<std::size_t>(i)] + (head * nq + r0) * nk;
+        const float* d = d_out + (q0 + r0) * width + head * c;
+        product(Form::plain, Form::transposed, rows, seen, c, {d, width}, {from.v + at_kv, g.kv_stride}, {gradient, nk});
+        product(Form::transposed, Form::plain, seen, c, rows, {p, nk}, {d, width}, {to.v + at_kv, g.kv_stride}, keep);
+        for (std::int64_t r = 0; r < rows; ++r) softmax_row_backward(p + r * nk, gradient + r * nk, seen);
+        product(Form::plain, Form::plain, rows, c, seen, {gradient, nk}, {from.k + at_kv, g.kv_stride},
+                {to.q + at_q, g.query_stride}, 0, g.scale());
+        product(Form::transposed, Form::plain, seen, c, rows, {gradient, nk}, {from.q + at_q, g.query_stride},
+                {to.k + at_kv, g.kv_stride}, keep, g.scale());
+      }
     }
   });
+}
+
+void save_heads(AutogradContext* context, const Spans& spans, Heads heads) {
+  context->saved_data["queries"] = heads.queries;
+  context->saved_data["keys"] = heads.keys;
+  context->saved_data["starts"] = c10::List<std::int64_t>(spans.starts);
+}
+Heads saved_heads(AutogradContext* context) {
+  return {context->saved_data["queries"].toInt(), context->saved_data["keys"].toInt()};
 }
 
 class FullNode : public Function<FullNode> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& qkv, const std::shared_ptr<const Spans>& spans,
-                            std::int64_t heads) {
-    const std::int64_t width = qkv.size(1) / 3;
-    const Geometry g{heads, width / heads, 3 * width, 3 * width, false};
-    const at::Tensor out = at::empty({qkv.size(0), width}, qkv.options()),
+                            Heads heads) {
+    const Geometry g = packed(qkv, heads);
+    const at::Tensor out = at::empty({qkv.size(0), g.width()}, qkv.options()),
                      kept = at::empty({g.offsets(*spans).back()}, qkv.options());
-    const float* p = qkv.data_ptr<float>();
-    run(g, *spans, {p, p + width, p + 2 * width}, out.data_ptr<float>(), kept.data_ptr<float>());
+    run(g, *spans, parts_of<const float>(g, qkv.data_ptr<float>()), out.data_ptr<float>(), kept.data_ptr<float>());
     context->save_for_backward({qkv, kept});
-    context->saved_data["heads"] = heads;
-    context->saved_data["starts"] = c10::List<std::int64_t>(spans->starts);
+    save_heads(context, *spans, heads);
     return out;
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     TORCH_CHECK(!at::GradMode::is_enabled(), "this attention cannot be differentiated twice; use plain_attention");
     const auto saved = context->get_saved_variables();
     const at::Tensor &qkv = saved[0], d = gradients[0].contiguous();
-    const std::int64_t width = qkv.size(1) / 3, heads = context->saved_data["heads"].toInt();
     const Spans spans{context->saved_data["starts"].toIntVector()};
+    const Geometry g = packed(qkv, saved_heads(context));
     at::Tensor out = at::empty_like(qkv);
-    const float* p = qkv.data_ptr<float>();
-    float* o = out.data_ptr<float>();
-    run_backward({heads, width / heads, 3 * width, 3 * width, false}, spans, {p, p + width, p + 2 * width},
-                 saved[1].data_ptr<float>(), d.data_ptr<float>(), {o, o + width, o + 2 * width});
+    run_backward(g, spans, parts_of<const float>(g, qkv.data_ptr<float>()), saved[1].data_ptr<float>(), d.data_ptr<float>(),
+                 parts_of<float>(g, out.data_ptr<float>()));
     return {out, at::Tensor(), at::Tensor()};
   }
 };
@@ -163,57 +197,56 @@ class FullNode : public Function<FullNode> {
 class LastRowNode : public Function<LastRowNode> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& queries, const at::Tensor& kv,
-                            const std::shared_ptr<const Spans>& spans, std::int64_t heads) {
-    const std::int64_t width = queries.size(1);
-    const Geometry g{heads, width / heads, width, 2 * width, true};
+                            const std::shared_ptr<const Spans>& spans, Heads heads) {
+    const Geometry g = apart(queries, kv, heads);
     const at::Tensor out = at::empty_like(queries), kept = at::empty({g.offsets(*spans).back()}, queries.options());
-    const float* p = kv.data_ptr<float>();
-    run(g, *spans, {queries.data_ptr<float>(), p, p + width}, out.data_ptr<float>(), kept.data_ptr<float>());
+    run(g, *spans, parts_of<const float>(g, queries.data_ptr<float>(), kv.data_ptr<float>()), out.data_ptr<float>(),
+        kept.data_ptr<float>());
     context->save_for_backward({queries, kv, kept});
-    context->saved_data["heads"] = heads;
-    context->saved_data["starts"] = c10::List<std::int64_t>(spans->starts);
+    save_heads(context, *spans, heads);
     return out;
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     TORCH_CHECK(!at::GradMode::is_enabled(), "this attention cannot be differentiated twice; use plain_last_row_attention");
     const auto saved = context->get_saved_variables();
     const at::Tensor &queries = saved[0], &kv = saved[1], d = gradients[0].contiguous();
-    const std::int64_t width = queries.size(1), heads = context->saved_data["heads"].toInt();
     const Spans spans{context->saved_data["starts"].toIntVector()};
+    const Geometry g = apart(queries, kv, saved_heads(context));
     at::Tensor d_queries = at::empty_like(queries), d_kv = at::empty_like(kv);
-    const float* p = kv.data_ptr<float>();
-    float* o = d_kv.data_ptr<float>();
-    run_backward({heads, width / heads, width, 2 * width, true}, spans, {queries.data_ptr<float>(), p, p + width},
-                 saved[2].data_ptr<float>(), d.data_ptr<float>(), {d_queries.data_ptr<float>(), o, o + width});
+    run_backward(g, spans, parts_of<const float>(g, queries.data_ptr<float>(), kv.data_ptr<float>()), saved[2].data_ptr<float>(),
+                 d.data_ptr<float>(), parts_of<float>(g, d_queries.data_ptr<float>(), d_kv.data_ptr<float>()));
     return {d_queries, d_kv, at::Tensor(), at::Tensor()};
   }
 };
 
-/// q [nq, d], k and v [nk, d] of one sequence.
-at::Tensor plain_sequence(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, std::int64_t heads) {
-  const std::int64_t nq = q.size(0), nk = k.size(0), c = q.size(1) / heads;
-  const auto by_head = [&](const at::Tensor& t) { return t.reshape({t.size(0), heads, c}).transpose(0, 1); };
+/// q [nq, h·c], k and v [nk, g·c] of one sequence.
+at::Tensor plain_sequence(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, Heads heads) {
+  const std::int64_t nq = q.size(0), nk = k.size(0), c = q.size(1) / heads.queries;
+  const auto by_head = [&](const at::Tensor& t) {
+    const at::Tensor own = t.reshape({t.size(0), t.size(1) / c, c}).transpose(0, 1);
+    return own.size(0) == heads.queries ? own : own.repeat_interleave(heads.queries / heads.keys, 0);
+  };
   const at::Tensor hidden = at::ones({nq, nk}, q.options().dtype(at::kBool)).triu(nk - nq + 1);
   const at::Tensor scores = at::matmul(by_head(q), by_head(k).transpose(1, 2)) / std::sqrt(static_cast<double>(c));
   const at::Tensor p = at::softmax(scores.masked_fill(hidden, -std::numeric_limits<double>::infinity()), 2);
-  return at::matmul(p, by_head(v)).transpose(0, 1).reshape({nq, heads * c});
+  return at::matmul(p, by_head(v)).transpose(0, 1).reshape({nq, q.size(1)});
 }
 
 }  // namespace
 
-at::Tensor plain_attention(const at::Tensor& qkv, const Spans& spans, std::int64_t heads) {
-  const std::int64_t width = qkv.size(1) / 3;
+at::Tensor plain_attention(const at::Tensor& qkv, const Spans& spans, Heads heads) {
+  const Geometry g = packed(qkv, heads);
   std::vector<at::Tensor> parts;
   for (std::int64_t i = 0; i < spans.count(); ++i) {
     const at::Tensor rows = qkv.narrow(0, spans.begin(i), spans.length(i));
-    parts.push_back(
-        plain_sequence(rows.narrow(1, 0, width), rows.narrow(1, width, width), rows.narrow(1, 2 * width, width), heads));
+    parts.push_back(plain_sequence(rows.narrow(1, 0, g.width()), rows.narrow(1, g.width(), g.kv_width()),
+                                   rows.narrow(1, g.width() + g.kv_width(), g.kv_width()), heads));
   }
   return at::cat(parts);
 }
 
-at::Tensor plain_last_row_attention(const at::Tensor& queries, const at::Tensor& kv, const Spans& spans, std::int64_t heads) {
-  const std::int64_t width = queries.size(1);
+at::Tensor plain_last_row_attention(const at::Tensor& queries, const at::Tensor& kv, const Spans& spans, Heads heads) {
+  const std::int64_t width = kv.size(1) / 2;
   std::vector<at::Tensor> parts;
   for (std::int64_t i = 0; i < spans.count(); ++i) {
     const at::Tensor rows = kv.narrow(0, spans.begin(i), spans.length(i));
@@ -222,29 +255,41 @@ at::Tensor plain_last_row_attention(const at::Tensor& queries, const at::Tensor&
   return at::cat(parts);
 }
 
-at::Tensor attention(const at::Tensor& qkv, const Spans& spans, std::int64_t heads) {
-  TORCH_CHECK(qkv.dim() == 2 && qkv.size(0) == spans.rows() && qkv.size(1) % (3 * heads) == 0, "attention: qkv ", qkv.sizes());
+at::Tensor attention(const at::Tensor& qkv, const Spans& spans, Heads heads) {
+  TORCH_CHECK(qkv.dim() == 2 && qkv.size(0) == spans.rows() && heads.queries % heads.keys == 0 &&
+                  qkv.size(1) % (heads.queries + 2 * heads.keys) == 0,
+              "attention: qkv ", qkv.sizes());
   if (qkv.scalar_type() != at::kFloat) return plain_attention(qkv, spans, heads);
   const at::Tensor x = qkv.contiguous();
   if (at::GradMode::is_enabled()) return FullNode::apply(x, std::make_shared<const Spans>(spans), heads);
-  const std::int64_t width = x.size(1) / 3;
-  const at::Tensor out = at::empty({x.size(0), width}, x.options());
-  const float* p = x.data_ptr<float>();
-  run({heads, width / heads, 3 * width, 3 * width, false}, spans, {p, p + width, p + 2 * width}, out.data_ptr<float>(), nullptr);
+  const Geometry g = packed(x, heads);
+  const at::Tensor out = at::empty({x.size(0), g.width()}, x.options());
+  run(g, spans, parts_of<const float>(g, x.data_ptr<float>()), out.data_ptr<float>(), nullptr);
   return out;
 }
 
-at::Tensor last_row_attention(const at::Tensor& queries, const at::Tensor& kv, const Spans& spans, std::int64_t heads) {
+at::Tensor self_attention(const at::Tensor& qkv, const Spans& spans, const AttentionForm& form, bool plain) {
+  const Heads heads = form.heads;
+  const std::int64_t head_width = qkv.size(1) / (heads.queries + 2 * heads.keys);
+  at::Tensor x = qkv;
+  if (form.rotary) {
+    const auto turn = plain ? &plain_rotary : &rotary;
+    x = turn(qkv, positions_of(spans), (heads.queries + heads.keys) * head_width, head_width);
+  }
+  return plain ? plain_attention(x, spans, heads) : attention(x, spans, heads);
+}
+
+at::Tensor last_row_attention(const at::Tensor& queries, const at::Tensor& kv, const Spans& spans, Heads heads) {
   TORCH_CHECK(queries.dim() == 2 && kv.dim() == 2 && queries.size(0) == spans.count() && kv.size(0) == spans.rows() &&
-                  kv.size(1) == 2 * queries.size(1) && queries.size(1) % heads == 0,
+                  heads.queries % heads.keys == 0 && queries.size(1) % heads.queries == 0 &&
+                  kv.size(1) == 2 * queries.size(1) / heads.queries * heads.keys,
               "attention: queries ", queries.sizes(), ", keys and values ", kv.sizes());
   if (kv.scalar_type() != at::kFloat) return plain_last_row_attention(queries, kv, spans, heads);
   const at::Tensor q = queries.contiguous(), x = kv.contiguous();
   if (at::GradMode::is_enabled()) return LastRowNode::apply(q, x, std::make_shared<const Spans>(spans), heads);
-  const std::int64_t width = q.size(1);
+  const Geometry g = apart(q, x, heads);
   const at::Tensor out = at::empty_like(q);
-  const float* p = x.data_ptr<float>();
-  run({heads, width / heads, width, 2 * width, true}, spans, {q.data_ptr<float>(), p, p + width}, out.data_ptr<float>(), nullptr);
+  run(g, spans, parts_of<const float>(g, q.data_ptr<float>(), x.data_ptr<float>()), out.data_ptr<float>(), nullptr);
   return out;
 }
 

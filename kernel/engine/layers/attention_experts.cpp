@@ -22,14 +22,17 @@ at::Tensor one_of(const at::Tensor& all, std::int64_t expert) {
 
 }  // namespace
 
-at::Tensor attention_experts(const at::Tensor& x, const Spans& spans, std::int64_t heads, const AttentionExpertWeights& w,
+at::Tensor attention_experts(const at::Tensor& x, const Spans& spans, const AttentionForm& form, const AttentionExpertWeights& w,
                              const at::Tensor& gate, bool plain) {
   const std::int64_t rows = x.size(0), d = x.size(1), m = w.q.size(0);
-  const auto for_all = [&](const at::Tensor& part) { return part.size(1) == m * d ? part : part.repeat({1, m}); };
-  const at::Tensor qkv = at::cat(
-      {through(x, w.q, w.q_bias, plain), for_all(through(x, w.k, w.k_bias, plain)), for_all(through(x, w.v, w.v_bias, plain))},
-      1);
-  at::Tensor mixed = plain ? plain_attention(qkv, spans, m * heads) : attention(qkv, spans, m * heads);
+  const auto for_all = [&](const at::Tensor& part, const at::Tensor& matrices) {
+    return matrices.size(0) == m ? part : part.repeat({1, m});
+  };
+  const at::Tensor qkv = at::cat({through(x, w.q, w.q_bias, plain), for_all(through(x, w.k, w.k_bias, plain), w.k),
+                                  for_all(through(x, w.v, w.v_bias, plain), w.v)},
+                                 1);
+  const AttentionForm of_all{{m * form.heads.queries, m * form.heads.keys}, form.rotary};
+  at::Tensor mixed = self_attention(qkv, spans, of_all, plain);
   if (gate.defined()) mixed = (mixed.view({rows, m, d}) * gate.unsqueeze(2)).view({rows, m * d});
   const at::Tensor output = w.o.permute({1, 0, 2}).reshape({d, m * d});
   at::Tensor y = plain ? at::linear(mixed, output) : linear(mixed, output, at::Tensor());
@@ -38,7 +41,7 @@ at::Tensor attention_experts(const at::Tensor& x, const Spans& spans, std::int64
   return gate.defined() ? y + gate.matmul(w.o_bias) : y + w.o_bias.sum(0);
 }
 
-at::Tensor sequence_attention_experts(const at::Tensor& x, const Spans& spans, std::int64_t heads,
+at::Tensor sequence_attention_experts(const at::Tensor& x, const Spans& spans, const AttentionForm& form,
                                       const AttentionExpertWeights& w, const std::vector<std::int64_t>& choice,
                                       const at::Tensor& gate, bool plain) {
   const std::int64_t m = w.q.size(0), d = x.size(1);
@@ -68,7 +71,7 @@ at::Tensor sequence_attention_experts(const at::Tensor& x, const Spans& spans, s
                                         one_of(w.k, expert), one_of(w.k_bias, expert),
                                         one_of(w.v, expert), one_of(w.v_bias, expert),
                                         one_of(w.o, expert), shared_bias ? at::Tensor() : one_of(w.o_bias, expert)};
-    parts.push_back(attention_experts(x.index_select(0, which), own, heads, of_one,
+    parts.push_back(attention_experts(x.index_select(0, which), own, form, of_one,
                                       gate.defined() ? gate.index_select(0, which).narrow(1, expert, 1) : at::Tensor(), plain));
   }
   const at::Tensor y = at::cat(parts).index_select(0, back);

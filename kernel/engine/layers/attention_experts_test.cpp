@@ -13,6 +13,7 @@ namespace {
 using testing::normal;
 
 constexpr std::int64_t d = 8, heads = 2, m = 3;
+constexpr AttentionForm form{{heads, heads}};
 
 Spans some_spans() {
   Spans spans;
@@ -34,7 +35,7 @@ at::Tensor loop(const at::Tensor& x, const Spans& spans, const AttentionExpertWe
     const std::int64_t kv = w.k.size(0) == 1 ? 0 : n;
     const at::Tensor qkv = at::cat(
         {at::linear(x, w.q[n], w.q_bias[n]), at::linear(x, w.k[kv], w.k_bias[kv]), at::linear(x, w.v[kv], w.v_bias[kv])}, 1);
-    const at::Tensor y = at::linear(plain_attention(qkv, spans, heads), w.o[n], w.o_bias[n]);
+    const at::Tensor y = at::linear(plain_attention(qkv, spans, {heads, heads}), w.o[n], w.o_bias[n]);
     sum = sum + (gate.defined() ? y * gate.select(1, n).unsqueeze(1) : y);
   }
   return sum;
@@ -46,7 +47,7 @@ TEST(AttentionExperts, are_a_weighted_sum_of_dense_attentions) {
   for (const bool shared : {false, true}) {
     const AttentionExpertWeights w = some_weights(at::kDouble, shared, 10);
     for (const auto& g : {gate, at::Tensor()})
-      EXPECT_LT((attention_experts(x, spans, heads, w, g, false) - loop(x, spans, w, g)).abs().max().item<double>(), 1e-12);
+      EXPECT_LT((attention_experts(x, spans, form, w, g, false) - loop(x, spans, w, g)).abs().max().item<double>(), 1e-12);
   }
 }
 
@@ -62,11 +63,11 @@ TEST(AttentionExperts, equal_experts_with_gates_that_sum_to_1_are_the_dense_atte
   const at::Tensor one_gate = at::ones({spans.rows(), 1}, x.options());
   const AttentionExpertWeights one{same(w.q, 1), same(w.q_bias, 1), same(w.k, 1), same(w.k_bias, 1),
                                    same(w.v, 1), same(w.v_bias, 1), same(w.o, 1), same(w.o_bias, 1)};
-  const at::Tensor dense = attention_experts(x, spans, heads, one, one_gate, true);
+  const at::Tensor dense = attention_experts(x, spans, form, one, one_gate, true);
   for (const std::int64_t kv : {std::int64_t{1}, m}) {
     const AttentionExpertWeights copies{same(w.q, m),  same(w.q_bias, m),  same(w.k, kv), same(w.k_bias, kv),
                                         same(w.v, kv), same(w.v_bias, kv), same(w.o, m),  same(w.o_bias, m)};
-    EXPECT_LT((attention_experts(x, spans, heads, copies, gate, false) - dense).abs().max().item<double>(), 1e-12);
+    EXPECT_LT((attention_experts(x, spans, form, copies, gate, false) - dense).abs().max().item<double>(), 1e-12);
   }
 }
 
@@ -78,7 +79,7 @@ TEST(AttentionExperts, fast_form_and_its_gradients_agree_with_the_plain_one_in_d
       at::Tensor x = normal({spans.rows(), d}, 3, type), gate = normal({spans.rows(), m}, 4, type).softmax(1);
       std::vector<at::Tensor> leaves{x, gate, w.q, w.q_bias, w.k, w.k_bias, w.v, w.v_bias, w.o, w.o_bias};
       for (at::Tensor& leaf : leaves) leaf.requires_grad_();
-      const at::Tensor y = attention_experts(x, spans, heads, w, gate, plain);
+      const at::Tensor y = attention_experts(x, spans, form, w, gate, plain);
       (y * normal({spans.rows(), d}, 5, type)).sum().backward();
       std::vector<at::Tensor> list{y.detach().to(at::kDouble)};
       for (const at::Tensor& leaf : leaves) list.push_back(leaf.grad().to(at::kDouble));
@@ -100,11 +101,9 @@ TEST(AttentionExperts, whole_sequences_that_run_one_expert_each_are_the_same_wit
       gate.narrow(0, spans.begin(i), spans.length(i)).select(1, choice[static_cast<std::size_t>(i)]).fill_(0.7);
   for (const bool shared : {false, true}) {
     const AttentionExpertWeights w = some_weights(at::kDouble, shared, 10);
-    EXPECT_LT((sequence_attention_experts(x, spans, heads, w, choice, gate, false) - loop(x, spans, w, gate))
-                  .abs()
-                  .max()
-                  .item<double>(),
-              1e-12);
+    EXPECT_LT(
+        (sequence_attention_experts(x, spans, form, w, choice, gate, false) - loop(x, spans, w, gate)).abs().max().item<double>(),
+        1e-12);
   }
 }
 

@@ -176,19 +176,24 @@ at::Tensor ExpertSite::forward(const at::Tensor& x, const Spans& spans, ForwardC
 
 at::Tensor ExpertSite::feed_forward_of(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& chosen,
                                        const std::vector<std::int64_t>* used, bool plain) const {
-  const at::Tensor in = bank_->maybe("in", used), out = bank_->maybe("out", used), in_bias = bank_->maybe("in_bias", used),
-                   out_bias = bank_->maybe("out_bias", used);
+  const auto role = [&](const char* name) { return bank_->maybe(name, used); };
+  const at::Tensor in = role("in"), up = role("up"), out = role("out"), in_bias = role("in_bias"), up_bias = role("up_bias"),
+                   out_bias = role("out_bias");
   const std::int64_t n = in.size(0), d = site_.width;
   const bool shared = out_bias.defined() && bank_->first_dimension("out_bias") == 1;
   if (!plain && worth_routing(x, n, chosen)) {
-    const at::Tensor y = routed_feed_forward(x, {in.contiguous(), in_bias, out.contiguous()}, gate, chosen);
+    const ExpertWeights each{with_up(in, up, 1), in_bias.defined() ? with_up(in_bias, up_bias, 1) : in_bias, out,
+                             site_.activation};
+    const at::Tensor y = routed_feed_forward(x, each, gate, chosen);
     if (!out_bias.defined()) return y;
     return shared ? y + out_bias.view({d}) : y + gate.matmul(out_bias);
   }
+  const auto all = [&](const at::Tensor& part) { return part.defined() ? part.flatten(0, 1) : part; };
   FeedForwardWeights weights;
-  weights.in = in.reshape({n * in.size(1), d});
+  weights.activation = site_.activation;
+  weights.in = with_up(all(in), all(up), 0);
   weights.out = out.permute({1, 0, 2}).reshape({d, n * in.size(1)});
-  if (in_bias.defined()) weights.in_bias = in_bias.reshape({-1});
+  if (in_bias.defined()) weights.in_bias = with_up(all(in_bias), all(up_bias), 0);
   if (shared) weights.out_bias = out_bias.view({d});
   const at::Tensor y = plain ? plain_feed_forward(x, weights, gate) : feed_forward(x, weights, gate);
   if (!out_bias.defined() || shared) return y;
@@ -200,12 +205,13 @@ at::Tensor ExpertSite::attention_of(const at::Tensor& x, const Spans& spans, con
   const auto role = [&](const char* name) { return bank_->maybe(name, used); };
   const AttentionExpertWeights weights{role("q"), role("q_bias"), role("k"), role("k_bias"),
                                        role("v"), role("v_bias"), role("o"), role("o_bias")};
+  const AttentionForm form = form_of(site_);
   if (of_sequences.defined() && of_sequences.size(1) == 1) {
     const at::Tensor one = of_sequences.contiguous();
     const std::vector<std::int64_t> choice(one.data_ptr<std::int64_t>(), one.data_ptr<std::int64_t>() + one.numel());
-    return sequence_attention_experts(x, spans, site_.heads, weights, choice, gate, plain);
+    return sequence_attention_experts(x, spans, form, weights, choice, gate, plain);
   }
-  return attention_experts(x, spans, site_.heads, weights, gate, plain);
+  return attention_experts(x, spans, form, weights, gate, plain);
 }
 
 void ExpertSite::prepare(const Activations* activations, const Random& random) {

@@ -7,6 +7,8 @@
 #include "kernel/engine/layers/dropout.h"
 #include "kernel/engine/layers/feed_forward.h"
 #include "kernel/engine/layers/linear.h"
+#include "kernel/engine/layers/norm.h"
+#include "kernel/engine/layers/rotary.h"
 #include "kernel/engine/testing/tensors.h"
 
 namespace moiety::engine {
@@ -50,48 +52,126 @@ TEST(Layers, linear_equals_the_plain_form) {
 }
 
 TEST(Layers, feed_forward_equals_the_plain_form_dense_and_gated) {
-  const auto with = [](bool biases, std::int64_t experts, std::int64_t rows) {
-    const Inputs inputs{normal({rows, 12}, 1),
-                        normal({40, 12}, 2),
-                        biases ? normal({40}, 3) : at::Tensor(),
-                        normal({12, 40}, 4),
-                        biases ? normal({12}, 5) : at::Tensor(),
-                        experts > 0 ? normal({rows, experts}, 6) : at::Tensor()};
-    expect_equal(
-        inputs,
-        [](const Inputs& in) {
-          return feed_forward(in[0], {in[1], in[2], in[3], in[4]}, in[5]);
-        },
-        [](const Inputs& in) {
-          return plain_feed_forward(in[0], {in[1], in[2], in[3], in[4]}, in[5]);
-        });
-  };
-  for (const bool biases : {false, true}) {
-    with(biases, 0, 1);
-    with(biases, 0, 150);
-    with(biases, 5, 70);
-    with(biases, 1, 3);
+  for (const Activation activation : {Activation::gelu, Activation::relu, Activation::swiglu}) {
+    const std::int64_t entering = activation == Activation::swiglu ? 80 : 40;
+    const auto with = [&](bool biases, std::int64_t experts, std::int64_t rows) {
+      const Inputs inputs{normal({rows, 12}, 1),
+                          normal({entering, 12}, 2) * (activation == Activation::swiglu ? 0.3 : 1.0),
+                          biases ? normal({entering}, 3) : at::Tensor(),
+                          normal({12, 40}, 4),
+                          biases ? normal({12}, 5) : at::Tensor(),
+                          experts > 0 ? normal({rows, experts}, 6) : at::Tensor()};
+      const auto weights = [activation](const Inputs& in) { return FeedForwardWeights{in[1], in[2], in[3], in[4], activation}; };
+      expect_equal(
+          inputs, [&](const Inputs& in) { return feed_forward(in[0], weights(in), in[5]); },
+          [&](const Inputs& in) { return plain_feed_forward(in[0], weights(in), in[5]); });
+    };
+    for (const bool biases : {false, true}) {
+      with(biases, 0, 1);
+      with(biases, 0, 150);
+      with(biases, 5, 70);
+      with(biases, 1, 3);
+    }
   }
+}
+
+TEST(Layers, swiglu_is_silu_times_up) {
+  const at::Tensor x = normal({3, 4}, 1, at::kDouble), in = normal({10, 4}, 2, at::kDouble), out = normal({4, 5}, 3, at::kDouble);
+  const at::Tensor g = at::linear(x, in.narrow(0, 0, 5)), up = at::linear(x, in.narrow(0, 5, 5));
+  const at::Tensor expected = at::linear(g / (1 + at::exp(-g)) * up, out);
+  const at::Tensor y = feed_forward(x, {in, at::Tensor(), out, at::Tensor(), Activation::swiglu}, at::Tensor());
+  EXPECT_LT((y - expected).abs().max().item<double>(), 1e-12);
+}
+
+TEST(Layers, rms_norm_equals_the_plain_form) {
+  for (const std::int64_t rows : {1, 100})
+    expect_equal(
+        {normal({rows, 20}, 1), normal({20}, 2)}, [](const Inputs& in) { return rms_norm(in[0], in[1]); },
+        [](const Inputs& in) { return plain_rms_norm(in[0], in[1]); });
+}
+
+TEST(Layers, rotary_equals_the_plain_form_and_leaves_other_columns_alone) {
+  Spans spans;
+  for (const std::int64_t length : {3, 1, 40}) spans.add(length);
+  const at::Tensor positions = positions_of(spans);
+  expect_equal(
+      {normal({44, 30}, 1)}, [&](const Inputs& in) { return rotary(in[0], positions, 24, 8); },
+      [&](const Inputs& in) { return plain_rotary(in[0], positions, 24, 8); });
+  const at::Tensor x = normal({44, 30}, 1), y = rotary(x, positions, 24, 8);
+  EXPECT_TRUE(at::equal(y.narrow(1, 24, 6), x.narrow(1, 24, 6)));
+  EXPECT_TRUE(at::equal(y[3], x[3])) << "position 0 is not turned";
+  // Position 2, first head: pair (1, 5) by 2 · 10000^(−1/4).
+  const double angle = 2 * std::pow(10000.0, -0.25), a = x[2][1].item<double>(), b = x[2][5].item<double>();
+  EXPECT_NEAR(y[2][1].item<double>(), a * std::cos(angle) - b * std::sin(angle), 1e-6);
+  EXPECT_NEAR(y[2][5].item<double>(), b * std::cos(angle) + a * std::sin(angle), 1e-6);
+}
+
+// What makes positions relative: the product of a query and a key depends on how far they are apart.
+TEST(Layers, rotary_products_depend_on_the_distance_alone) {
+  const at::Tensor q = normal({1, 8}, 1, at::kDouble), k = normal({1, 8}, 2, at::kDouble);
+  const auto product = [&](std::int64_t at_q, std::int64_t at_k) {
+    return (rotary(q, at::tensor({at_q}, at::kLong), 8, 8) * rotary(k, at::tensor({at_k}, at::kLong), 8, 8)).sum().item<double>();
+  };
+  EXPECT_NEAR(product(7, 3), product(104, 100), 1e-9);
+  EXPECT_GT(std::abs(product(7, 3) - product(7, 4)), 1e-6);
+}
+
+TEST(Layers, heads_of_queries_may_share_keys_and_values) {
+  Spans spans;
+  for (const std::int64_t length : {3, 1, 70}) spans.add(length);
+  // Four heads of queries, two of keys: 4 · 4 + 2 · 2 · 4 columns.
+  expect_equal(
+      {normal({spans.rows(), 32}, 1)},
+      [&](const Inputs& in) {
+        return attention(in[0], spans, {4, 2});
+      },
+      [&](const Inputs& in) {
+        return plain_attention(in[0], spans, {4, 2});
+      });
+  expect_equal(
+      {normal({spans.count(), 16}, 1), normal({spans.rows(), 16}, 2)},
+      [&](const Inputs& in) {
+        return last_row_attention(in[0], in[1], spans, {4, 2});
+      },
+      [&](const Inputs& in) {
+        return plain_last_row_attention(in[0], in[1], spans, {4, 2});
+      });
+  // Written out: every head its own copy.
+  const at::Tensor qkv = normal({spans.rows(), 32}, 1, at::kDouble);
+  const auto twice = [&](std::int64_t first) {
+    return qkv.narrow(1, first, 8).reshape({spans.rows(), 2, 4}).repeat_interleave(2, 1).reshape({spans.rows(), 16});
+  };
+  const at::Tensor all = at::cat({qkv.narrow(1, 0, 16), twice(16), twice(24)}, 1);
+  EXPECT_LT((attention(qkv, spans, {4, 2}) - attention(all, spans, {4, 4})).abs().max().item<double>(), 1e-12);
 }
 
 TEST(Layers, attention_equals_the_plain_form_for_packed_sequences) {
   Spans spans;
   for (const std::int64_t length : {3, 1, 70, 64, 130}) spans.add(length);
   expect_equal(
-      {normal({spans.rows(), 24}, 1)}, [&](const Inputs& in) { return attention(in[0], spans, 2); },
-      [&](const Inputs& in) { return plain_attention(in[0], spans, 2); });
+      {normal({spans.rows(), 24}, 1)},
+      [&](const Inputs& in) {
+        return attention(in[0], spans, {2, 2});
+      },
+      [&](const Inputs& in) {
+        return plain_attention(in[0], spans, {2, 2});
+      });
   expect_equal(
       {normal({spans.count(), 8}, 1), normal({spans.rows(), 16}, 2)},
-      [&](const Inputs& in) { return last_row_attention(in[0], in[1], spans, 2); },
-      [&](const Inputs& in) { return plain_last_row_attention(in[0], in[1], spans, 2); });
+      [&](const Inputs& in) {
+        return last_row_attention(in[0], in[1], spans, {2, 2});
+      },
+      [&](const Inputs& in) {
+        return plain_last_row_attention(in[0], in[1], spans, {2, 2});
+      });
 }
 
 TEST(Layers, last_row_attention_is_the_last_row_of_attention) {
   Spans spans;
   for (const std::int64_t length : {3, 1, 70}) spans.add(length);
   const at::Tensor qkv = normal({spans.rows(), 24}, 1), last = at::tensor({2, 3, 73}, at::kLong);
-  const at::Tensor all = attention(qkv, spans, 2).index_select(0, last);
-  const at::Tensor only = last_row_attention(qkv.narrow(1, 0, 8).index_select(0, last), qkv.narrow(1, 8, 16), spans, 2);
+  const at::Tensor all = attention(qkv, spans, {2, 2}).index_select(0, last);
+  const at::Tensor only = last_row_attention(qkv.narrow(1, 0, 8).index_select(0, last), qkv.narrow(1, 8, 16), spans, {2, 2});
   EXPECT_LT((all - only).abs().max().item<double>(), 1e-5);
 }
 

@@ -29,7 +29,8 @@ class ParameterStore {
   ParameterStore(const ParameterStore&) = delete;
   ParameterStore& operator=(const ParameterStore&) = delete;
 
-  /// Throws std::invalid_argument for a name that is taken or a negative size. A shared spec of the same shape is the same tensor.
+  /// Throws std::invalid_argument for a name that is taken or a negative size. A shared spec of the same shape is the same
+  /// tensor.
   Weight declare(const std::string& name, Spec spec);
   /// Makes all tensors, zero; those that train get a gradient that lies in flat_gradient(). Once.
   void allocate();
@@ -58,9 +59,7 @@ class ParameterStore {
 class PrefixedParameters final : public Parameters {
  public:
   PrefixedParameters(ParameterStore& store, std::string prefix) : store_(store), prefix_(std::move(prefix)) {}
-  Weight add(Spec spec) override {
-    return store_.declare((spec.shared ? "all_sites." : prefix_) + spec.name, spec);
-  }
+  Weight add(Spec spec) override { return store_.declare((spec.shared ? "all_sites." : prefix_) + spec.name, spec); }
 
  private:
   ParameterStore& store_;

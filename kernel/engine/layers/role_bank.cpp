@@ -30,13 +30,15 @@ std::string shape_text(const std::vector<std::int64_t>& shape) { return fmt::for
 }  // namespace
 
 std::vector<RoleRule> roles_of(const Site& site) {
-  const std::int64_t d = site.width, s = -1;
-  if (site.place == Place::attention)
-    return {{"q", {d, d}, true, false},   {"k", {d, d}, true, true},     {"v", {d, d}, true, true},
-            {"o", {d, d}, true, false},   {"q_bias", {d}, false, false}, {"k_bias", {d}, false, true},
-            {"v_bias", {d}, false, true}, {"o_bias", {d}, false, true}};
-  return {
-      {"in", {s, d}, true, false}, {"out", {d, s}, true, false}, {"in_bias", {s}, false, false}, {"out_bias", {d}, false, true}};
+  std::vector<RoleRule> rules;
+  for (const Role& role : layer_roles(site)) {
+    const std::string matrix = role.name.substr(0, role.name.find('_'));
+    const bool of_keys = site.place == Place::attention && (matrix == "k" || matrix == "v");
+    RoleRule rule{role.name, role.shape, !role.is_bias(), of_keys || role.name == "out_bias" || role.name == "o_bias"};
+    if (site.place == Place::feed_forward && role.name != "out_bias") (matrix == "out" ? rule.shape[1] : rule.shape[0]) = -1;
+    rules.push_back(std::move(rule));
+  }
+  return rules;
 }
 
 void RoleBank::bind(const Instance& constructor, ParameterStore& store, const std::string& prefix) {
@@ -91,12 +93,13 @@ std::int64_t RoleBank::first_dimension(const std::string& role) const {
 }
 
 at::Tensor RoleBank::weight(std::string_view role) const {
-  at::Tensor value = maybe(std::string(role).c_str(), nullptr);
+  at::Tensor value = maybe(role, nullptr);
   if (!value.defined()) throw std::out_of_range("this bank has no role " + std::string(role));
   return value;
 }
 
-at::Tensor RoleBank::maybe(const char* role, const std::vector<std::int64_t>* which) const {
+at::Tensor RoleBank::maybe(std::string_view name, const std::vector<std::int64_t>* which) const {
+  const std::string role(name);
   const auto found = shapes_.find(role);
   if (found == shapes_.end()) return {};
   const auto stored = stored_.find(role);

@@ -18,8 +18,8 @@ namespace moiety::engine {
 
 /// Roles of a place, with whether their first dimension may be 1 (shared by all experts).
 struct RoleRule {
-  const char* role;
-  std::vector<std::int64_t> shape;  ///< of one expert; −1: the number of neurons
+  std::string role;
+  std::vector<std::int64_t> shape;  ///< of one expert; −1: its number of neurons
   bool required, may_be_shared;
 };
 std::vector<RoleRule> roles_of(const Site& site);
@@ -37,7 +37,7 @@ class RoleBank final : public Bank {
   at::Tensor keys() const override { return weight(site_.place == Place::attention ? "q" : "in"); }
 
   /// Of these experts only, [n, …]; of all when `which` is null. A role of first dimension 1 stays so. Undefined: no such role.
-  at::Tensor maybe(const char* role, const std::vector<std::int64_t>* which) const;
+  at::Tensor maybe(std::string_view role, const std::vector<std::int64_t>* which) const;
   bool derives() const { return !layout_.derived.empty(); }
   const Layout& layout() const { return layout_; }
   std::int64_t neurons() const { return neurons_; }  ///< of one expert of a feed-forward

@@ -4,13 +4,17 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "moiety/site.h"
+
 namespace moiety::engine {
 
 struct ExpertWeights {
   at::Tensor in, in_bias, out;  ///< [N, s, d], [N, s] or undefined, [N, d, s]
+  Activation activation =
+      Activation::gelu;  ///< gated: `in` [N, 2s, d] has the rows of `in`, then those of `up`; its bias likewise
 };
 
-/// y[r] = Σ_n gate[r, n] · GELU(x[r] In_nᵀ + b_n) Out_nᵀ over the different experts n ≥ 0 among `experts`[r]; x [R, d] → [R, d].
+/// y[r] = Σ_n gate[r, n] · f(x[r] In_nᵀ + b_n) Out_nᵀ over the different experts n ≥ 0 among `experts`[r]; x [R, d] → [R, d].
 /// `gate` [R, N]: its gradient is 0 where an expert is not chosen. Floats only; feed_forward() is its plain reference.
 at::Tensor routed_feed_forward(const at::Tensor& x, const ExpertWeights& weights, const at::Tensor& gate,
                                const at::Tensor& experts);

@@ -14,18 +14,34 @@ void Work::add_sequences(double count, double length) {
   pairs += count * length * (length + 1) / 2;
 }
 
+double dense_parameters(const Site& site, bool matrices_only) {
+  double size = 0;
+  for (const Role& role : layer_roles(site)) {
+    if (matrices_only && role.is_bias()) continue;
+    double numbers = 1;
+    for (const std::int64_t side : role.shape) numbers *= static_cast<double>(side);
+    size += numbers;
+  }
+  return size;
+}
+
 PlannedModel dense_facts(const Architecture& a) {
   PlannedModel facts;
   facts.architecture = a;
-  const auto d = static_cast<double>(a.width), f = static_cast<double>(a.inner);
-  PlannedModel::SiteCost attention, feed_forward;
-  attention.weights_of_token = 4 * d * d;
-  feed_forward.weights_of_token = 2 * d * f;
-  facts.attention.assign(static_cast<std::size_t>(a.layers), attention);
-  facts.feed_forward.assign(static_cast<std::size_t>(a.layers), feed_forward);
-  const double layer = 4 * d * d + 4 * d + 2 * d * f + f + d + 4 * d;
-  facts.total = static_cast<double>(a.vocabulary + a.context) * d + static_cast<double>(a.layers) * layer + 2 * d +
+  const Site attention = site_of(a, Place::attention, 0), feed_forward = site_of(a, Place::feed_forward, 0);
+  PlannedModel::SiteCost of_attention, of_feed_forward;
+  of_attention.weights_of_token = dense_parameters(attention, true);
+  of_feed_forward.weights_of_token = dense_parameters(feed_forward, true);
+  facts.attention.assign(static_cast<std::size_t>(a.layers), of_attention);
+  facts.feed_forward.assign(static_cast<std::size_t>(a.layers), of_feed_forward);
+  const auto d = static_cast<double>(a.width), vocabulary = static_cast<double>(a.vocabulary);
+  const double norm = a.norm == NormKind::layer && a.biases ? 2 * d : d;
+  const double norms = a.block == BlockForm::parallel ? norm : 2 * norm;
+  facts.total = vocabulary * d +
+                static_cast<double>(a.layers) * (dense_parameters(attention) + dense_parameters(feed_forward) + norms) + norm +
                 static_cast<double>(a.classes) * (d + 1);
+  if (a.position == Position::learned) facts.total += static_cast<double>(a.context) * d;
+  if (a.read_out == ReadOut::untied) facts.total += vocabulary * d;
   facts.active = facts.total;
   return facts;
 }
@@ -73,10 +89,10 @@ void set_experts(PlannedModel& model, const ExpertSite& site, bool found_later) 
   if (place.place == Place::attention) {
     const bool shared = site.bank().first_dimension("k") == 1 && place.experts > 1;
     const double keys_values = shared ? 1 : site.by_sequence() ? run : n;
-    to.weights_of_token = 2 * d * d * (run + keys_values);
+    to.weights_of_token = 2 * d * (d * run + static_cast<double>(place.kv_width()) * keys_values);
     to.attended = run;
   } else {
-    to.weights_of_token = 2 * d * run * static_cast<double>(site.bank().neurons());
+    to.weights_of_token = (place.gated() ? 3 : 2) * d * run * static_cast<double>(site.bank().neurons());
   }
   to.routing_of_token = site.by_sequence() ? 0 : cost.multiply_adds;
   to.routing_of_sequence = site.by_sequence() ? cost.multiply_adds : 0;

@@ -59,6 +59,8 @@ struct Work {
 
 /// Facts of a model that exists.
 PlannedModel facts_of(const Gpt& model);
+/// Numbers of a dense layer; `matrices_only`: those that a token is multiplied by.
+double dense_parameters(const Site& site, bool matrices_only = false);
 /// Facts of a dense model by its architecture.
 PlannedModel dense_facts(const Architecture& architecture);
 

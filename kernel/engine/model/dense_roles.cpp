@@ -5,11 +5,18 @@
 #include "kernel/engine/layers/expert_site.h"
 
 namespace moiety::engine {
+namespace {
+
+constexpr const char* roles_of_feed_forward[] = {"in", "in_bias", "up", "up_bias", "out", "out_bias"};
+
+}  // namespace
 
 std::vector<std::string> dense_names(Place place, std::int64_t layer) {
   const std::string prefix = site_prefix(place, layer);
   if (place == Place::attention) return {prefix + "qkv", prefix + "qkv_bias", prefix + "output", prefix + "output_bias"};
-  return {prefix + "in", prefix + "in_bias", prefix + "out", prefix + "out_bias"};
+  std::vector<std::string> names;
+  for (const char* role : roles_of_feed_forward) names.push_back(prefix + role);
+  return names;
 }
 
 TensorMap dense_roles(const TensorMap& tensors, Place place, std::int64_t layer) {
@@ -19,21 +26,24 @@ TensorMap dense_roles(const TensorMap& tensors, Place place, std::int64_t layer)
     const auto one = tensors.find(prefix + name);
     return one == tensors.end() ? at::Tensor() : one->second;
   };
-  const auto add = [&](const char* role, const at::Tensor& value) {
+  const auto add = [&](const std::string& role, const at::Tensor& value) {
     if (value.defined()) roles.emplace(role, value);
   };
   if (place == Place::feed_forward) {
-    for (const char* role : {"in", "in_bias", "out", "out_bias"}) add(role, found(role));
+    for (const char* role : roles_of_feed_forward) add(role, found(role));
     return roles;
   }
-  const at::Tensor qkv = found("qkv"), bias = found("qkv_bias");
-  const char* parts[] = {"q", "k", "v"};
-  const char* biases[] = {"q_bias", "k_bias", "v_bias"};
-  for (std::int64_t i = 0; i < 3; ++i) {
-    if (qkv.defined()) add(parts[i], qkv.narrow(0, i * qkv.size(0) / 3, qkv.size(0) / 3).contiguous());
-    if (bias.defined()) add(biases[i], bias.narrow(0, i * bias.size(0) / 3, bias.size(0) / 3).contiguous());
-  }
-  add("o", found("output"));
+  const at::Tensor qkv = found("qkv"), bias = found("qkv_bias"), output = found("output");
+  if (!qkv.defined() || !output.defined()) return roles;
+  const std::int64_t queries = output.size(1), keys = (qkv.size(0) - queries) / 2;
+  const auto add_part = [&](const std::string& role, std::int64_t first, std::int64_t rows) {
+    add(role, qkv.narrow(0, first, rows).contiguous());
+    if (bias.defined()) add(role + "_bias", bias.narrow(0, first, rows).contiguous());
+  };
+  add_part("q", 0, queries);
+  add_part("k", queries, keys);
+  add_part("v", queries + keys, keys);
+  add("o", output);
   add("o_bias", found("output_bias"));
   return roles;
 }
@@ -45,10 +55,12 @@ TensorMap dense_tensors(const TensorMap& roles, Place place, std::int64_t layer)
     for (const auto& [role, value] : roles) tensors.emplace(prefix + role, value);
     return tensors;
   }
-  return {{prefix + "qkv", at::cat({roles.at("q"), roles.at("k"), roles.at("v")})},
-          {prefix + "qkv_bias", at::cat({roles.at("q_bias"), roles.at("k_bias"), roles.at("v_bias")})},
-          {prefix + "output", roles.at("o")},
-          {prefix + "output_bias", roles.at("o_bias")}};
+  TensorMap tensors{{prefix + "qkv", at::cat({roles.at("q"), roles.at("k"), roles.at("v")})}, {prefix + "output", roles.at("o")}};
+  if (roles.count("q_bias") > 0) {
+    tensors[prefix + "qkv_bias"] = at::cat({roles.at("q_bias"), roles.at("k_bias"), roles.at("v_bias")});
+    tensors[prefix + "output_bias"] = roles.at("o_bias");
+  }
+  return tensors;
 }
 
 }  // namespace moiety::engine

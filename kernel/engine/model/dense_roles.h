@@ -13,7 +13,7 @@ namespace moiety::engine {
 /// Names of the dense tensors of a place in a model: "layer1.feed_forward.in", …
 std::vector<std::string> dense_names(Place place, std::int64_t layer);
 
-/// By role: `in`, `in_bias`, `out`, `out_bias`, or `q`, `k`, `v`, `o` and their biases. A tensor that is not there is left out.
+/// By role (moiety/roles.h). A tensor that is not there is left out.
 TensorMap dense_roles(const TensorMap& tensors, Place place, std::int64_t layer);
 
 /// The other way: roles of one dense place, as a model names them.

@@ -1,5 +1,8 @@
-// GPT: Radford et al., "Language models are unsupervised multitask learners" (2019). Causal, LayerNorm before each block, learned
-// positions, GELU, read-out tied to the token table; feed-forwards dense or of experts.
+// A causal transformer with a norm before each part: GPT-2 (Radford et al., 2019) with LayerNorm, learned positions, GELU and a
+// read-out tied to the token table; by its options also what Llama and GPT-J changed of it. Attentions and feed-forwards are
+// dense or of experts.
+//
+//   sequential  x ← x + A(norm(x)), x ← x + F(norm'(x))        parallel  n = norm(x), x ← x + A(n) + F(n)
 #ifndef MOIETY_KERNEL_ENGINE_MODEL_GPT_H_
 #define MOIETY_KERNEL_ENGINE_MODEL_GPT_H_
 
@@ -8,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernel/engine/layers/attention.h"
 #include "kernel/engine/layers/expert_site.h"
 #include "kernel/engine/layers/forward_context.h"
 #include "kernel/engine/layers/parameters.h"
@@ -58,28 +62,33 @@ class Gpt {
 
  private:
   struct Norm {
-    Weight gain, bias;
+    Weight gain, bias;  ///< a bias may not exist, here and below
   };
   struct Layer {
-    Norm attention_norm, feed_forward_norm;
+    Norm attention_norm, feed_forward_norm;  ///< of a parallel block the same
     Weight qkv, qkv_bias, output, output_bias;
-    Weight in, in_bias, out, out_bias;  ///< of a dense feed-forward
+    Weight in, in_bias, up, up_bias, out, out_bias;  ///< of a dense feed-forward
     const ExpertSite *attention_site = nullptr, *feed_forward_site = nullptr;
   };
   Norm declare_norm(const std::string& name);
-  at::Tensor normalise(const at::Tensor& x, const Norm& norm) const;
+  Layer declare_layer(std::int64_t index);
+  at::Tensor normalise(const at::Tensor& x, const Norm& norm, const ForwardContext& context) const;
   at::Tensor embed(const Batch& batch, ForwardContext& context) const;
-  at::Tensor attend(const at::Tensor& x, const Layer& layer, std::int64_t index, const Spans& spans,
+  /// What a layer's attention makes of normed rows, and its feed-forward; both after dropout.
+  at::Tensor attend(const at::Tensor& normal, const Layer& layer, std::int64_t index, const Spans& spans,
                     ForwardContext& context) const;
-  at::Tensor attend_last(const at::Tensor& x, const Layer& layer, std::int64_t index, const Spans& spans, const at::Tensor& last,
-                         ForwardContext& context) const;
-  at::Tensor think(const at::Tensor& x, const Layer& layer, std::int64_t index, const Spans& spans,
+  at::Tensor attend_last(const at::Tensor& normal, const Layer& layer, std::int64_t index, const Spans& spans,
+                         const at::Tensor& last, ForwardContext& context) const;
+  at::Tensor think(const at::Tensor& normal, const Layer& layer, std::int64_t index, const Spans& spans,
                    ForwardContext& context) const;
+  at::Tensor block(const at::Tensor& x, std::int64_t index, const Spans& spans, ForwardContext& context) const;
+  AttentionForm attention_form() const { return form_of(site_of(architecture_, Place::attention, 0)); }
+  const at::Tensor& table() const { return *(output_ ? output_ : tokens_); }  ///< of the read-out
 
   Architecture architecture_;
   Sites sites_;
   ParameterStore parameters_;
-  Weight tokens_, positions_, head_, head_bias_;
+  Weight tokens_, positions_, output_, head_, head_bias_;
   std::vector<Layer> layers_;
   Norm final_norm_;
 };

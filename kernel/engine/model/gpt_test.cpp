@@ -5,6 +5,7 @@
 
 #include "kernel/engine/model/cost.h"
 #include "kernel/engine/numerics/cross_entropy.h"
+#include "kernel/engine/testing/exact_gradients.h"
 #include "kernel/engine/testing/fake_components.h"
 #include "kernel/engine/testing/tensors.h"
 
@@ -33,29 +34,13 @@ Batch batch_of(const std::vector<std::int64_t>& lengths, std::uint64_t seed = 1)
   return batch;
 }
 
-void expect_exact_gradients(Gpt& model, const std::function<at::Tensor()>& loss) {
-  // Larger numbers than GPT-2's start, so that no path is negligible.
-  for (const auto& entry : model.parameters().entries()) {
-    const at::NoGradGuard no_gradient;
-    entry.tensor->add_(testing::normal(entry.spec.shape, std::hash<std::string>{}(entry.name), at::kDouble) * 0.3);
-  }
-  model.parameters().zero_gradient();
-  loss().backward();
-  const auto value = [&] {
-    const at::NoGradGuard no_gradient;
-    return loss().item<double>();
-  };
-  for (const auto& entry : model.parameters().entries())
-    EXPECT_LT(testing::gradient_error(value, entry.tensor->detach(), entry.tensor->grad(), 6, 3), 1e-7) << entry.name;
-}
-
 TEST(Gpt, gradients_of_the_language_loss_agree_with_differences) {
   for (const bool experts : {false, true}) {
     Gpt model(small(), experts ? testing::two_of_four_experts(small()) : Sites{}, at::kDouble);
     model.initialise(Random(1));
     const Batch batch = batch_of({10, 10, 4});
     const at::Tensor targets = testing::indices({24}, 17, 2);
-    expect_exact_gradients(model, [&] {
+    testing::expect_exact_gradients(model, [&] {
       ForwardContext context;
       context.training = true;
       return model.language_loss(batch, targets, context);
@@ -69,7 +54,7 @@ TEST(Gpt, gradients_of_the_class_loss_agree_with_differences) {
     model.initialise(Random(1));
     const Batch batch = batch_of({7, 1, 4});
     const at::Tensor labels = testing::indices({3}, 3, 2);
-    expect_exact_gradients(model, [&] {
+    testing::expect_exact_gradients(model, [&] {
       ForwardContext context;
       context.training = true;
       return at::nll_loss(at::log_softmax(model.class_logits(batch, context), 1), labels);

@@ -88,17 +88,6 @@ nlohmann::json describe_sites(const Gpt& model) {
   return list;
 }
 
-Site site_of(const Architecture& a, Place place, std::int64_t layer) {
-  Site site;
-  site.place = place;
-  site.layer = layer;
-  site.layers = a.layers;
-  site.width = a.width;
-  site.inner = a.inner;
-  site.heads = a.heads;
-  return site;
-}
-
 NamedTensors tensors_of(const Gpt& model) {
   NamedTensors tensors;
   for (const auto& entry : model.parameters().entries()) tensors.emplace_back(entry.name, *entry.tensor);

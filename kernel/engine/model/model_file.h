@@ -28,9 +28,6 @@ Result<ModelFile> read_model_file(const std::string& artifact);
 /// What the components of an artifact's sites remember, checked like the model; empty where they remember nothing.
 Result<TensorMap> read_site_state(const std::string& artifact, const nlohmann::json& manifest);
 
-/// A place of a model, its number of experts not said.
-Site site_of(const Architecture& architecture, Place place, std::int64_t layer);
-
 /// "sites" of a manifest.
 nlohmann::json describe_sites(const Gpt& model);
 NamedTensors tensors_of(const Gpt& model);

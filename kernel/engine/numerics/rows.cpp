@@ -7,16 +7,66 @@
 
 namespace moiety::engine {
 
-MOIETY_CLONES void activate(const float* before, float* after, std::int64_t size) {
+namespace {
+
+MOIETY_CLONES void activate_gelu(const float* before, float* after, std::int64_t size) {
   for (std::int64_t i = 0; i < size; ++i) after[i] = gelu(before[i]);
 }
 
-MOIETY_CLONES void activate_backward(const float* before, float* after, float* gradient, std::int64_t size) {
+MOIETY_CLONES void activate_gelu_backward(const float* before, const float* d, float* after, float* into, std::int64_t size) {
   for (std::int64_t i = 0; i < size; ++i) {
     const float x = before[i];
     const float t = fast_tanh(0.7978845608F * (x + 0.044715F * x * x * x));
     after[i] = 0.5F * x * (1.0F + t);
-    gradient[i] *= 0.5F * (1.0F + t) + 0.5F * x * (1.0F - t * t) * 0.7978845608F * (1.0F + 0.134145F * x * x);
+    into[i] = d[i] * (0.5F * (1.0F + t) + 0.5F * x * (1.0F - t * t) * 0.7978845608F * (1.0F + 0.134145F * x * x));
+  }
+}
+
+MOIETY_CLONES void activate_relu(const float* before, float* after, std::int64_t size) {
+  for (std::int64_t i = 0; i < size; ++i) after[i] = before[i] > 0.0F ? before[i] : 0.0F;
+}
+
+MOIETY_CLONES void activate_relu_backward(const float* before, const float* d, float* after, float* into, std::int64_t size) {
+  for (std::int64_t i = 0; i < size; ++i) {
+    after[i] = before[i] > 0.0F ? before[i] : 0.0F;
+    into[i] = before[i] > 0.0F ? d[i] : 0.0F;
+  }
+}
+
+MOIETY_CLONES void activate_swiglu(const float* before, float* after, std::int64_t size) {
+  for (std::int64_t i = 0; i < size; ++i) after[i] = before[i] / (1.0F + fast_exp(-before[i])) * before[size + i];
+}
+
+MOIETY_CLONES void activate_swiglu_backward(const float* before, const float* d, float* after, float* into, std::int64_t size) {
+  for (std::int64_t i = 0; i < size; ++i) {
+    const float x = before[i], up = before[size + i], s = 1.0F / (1.0F + fast_exp(-x)), given = d[i];
+    after[i] = x * s * up;
+    into[i] = given * up * s * (1.0F + x * (1.0F - s));
+    into[size + i] = given * x * s;
+  }
+}
+
+}  // namespace
+
+void activate(Activation activation, const float* before, float* after, std::int64_t size) {
+  switch (activation) {
+    case Activation::gelu:
+      return activate_gelu(before, after, size);
+    case Activation::relu:
+      return activate_relu(before, after, size);
+    case Activation::swiglu:
+      return activate_swiglu(before, after, size);
+  }
+}
+
+void activate_backward(Activation activation, const float* before, const float* d, float* after, float* into, std::int64_t size) {
+  switch (activation) {
+    case Activation::gelu:
+      return activate_gelu_backward(before, d, after, into, size);
+    case Activation::relu:
+      return activate_relu_backward(before, d, after, into, size);
+    case Activation::swiglu:
+      return activate_swiglu_backward(before, d, after, into, size);
   }
 }
 

@@ -4,13 +4,16 @@
 
 #include <cstdint>
 
+#include "moiety/site.h"
+
 namespace moiety::engine {
 
-/// after = GELU(before), the tanh form.
-void activate(const float* before, float* after, std::int64_t size);
+/// after[i] = GELU(before[i]), ReLU(before[i]) or, where neurons are gated, SiLU(before[i]) · before[size + i].
+void activate(Activation activation, const float* before, float* after, std::int64_t size);
 
-/// gradient *= GELU'(before); `after` is GELU(before), made again.
-void activate_backward(const float* before, float* after, float* gradient, std::int64_t size);
+/// From d = ∂/∂after: into[i] = ∂/∂before[i] (gated: also into[size + i]). `after` is made again; `into` may be d unless neurons
+/// are gated.
+void activate_backward(Activation activation, const float* before, const float* d, float* after, float* into, std::int64_t size);
 
 void scale_by(float* values, float factor, std::int64_t size);
 float dot(const float* a, const float* b, std::int64_t size);

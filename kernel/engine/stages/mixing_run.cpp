@@ -31,6 +31,7 @@ Ledger started_ledger(const Instance& mixing, const MixingRun::Given& given) {
   domains.names = given.names;
   domains.windows = counts;
   domains.run_windows = given.steps * given.batch;
+  domains.window_tokens = given.pool->context;
   call("start", mixing, [&] { mixing.as<MixingScheduler>().start(domains); });
   if (!call("conserves_budgets", mixing, [&] { return mixing.as<MixingScheduler>().conserves_budgets(); })) return Ledger(counts);
   const Mixture mixture = checked_mixture(mixing, 0, given.steps, counts.size());

@@ -44,6 +44,7 @@ CheckResult check_pretrain(const CheckContext& context) {
     return result;
   }
   component_facts.run_windows = steps->schedule * batch;
+  component_facts.window_tokens = length;
   for (const auto& part : read.parts) {
     if (part.slot == "sampler")
       check_sampler(context, job.corpus.empty() ? nullptr : &*facts, part, read.part("mixing"), component_facts, result.problems);

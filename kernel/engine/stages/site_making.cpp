@@ -85,8 +85,7 @@ void add_planned_site(PlannedModel& model, SiteParts parts) {
   const bool found_later = parts.site.experts == 0;
   if (found_later) parts.site.experts = 1;
   const std::string prefix = site_prefix(parts.site.place, parts.site.layer);
-  const auto d = static_cast<double>(parts.site.width), f = static_cast<double>(parts.site.inner);
-  const double replaced = parts.site.place == Place::attention ? 4 * d * d + 4 * d : 2 * d * f + f + d;
+  const double replaced = dense_parameters(parts.site);
   ParameterStore store;
   ExpertSite site(parts.site, std::move(parts.constructor), std::move(parts.router), parts.capacity);
   site.bind(store, prefix);

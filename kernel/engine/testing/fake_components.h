@@ -52,9 +52,11 @@ class ShapedConstructor final : public ExpertConstructor {
   Layout bind(const Site& site, Parameters& parameters) override {
     const std::int64_t n = shape_.experts > 0 ? shape_.experts : site.experts, s = shape_.neurons, d = site.width;
     parameters.add(spec("in", {n, s, d}).normal(0.5).of_experts());
+    if (site.gated()) parameters.add(spec("up", {n, s, d}).normal(0.5).of_experts());
     parameters.add(spec("out", {n, d, s}).normal(0.5).of_experts());
-    if (!shape_.biases) return {};
+    if (!shape_.biases || !site.biases) return {};
     parameters.add(spec("in_bias", {n, s}).normal(0.5).of_experts());
+    if (site.gated()) parameters.add(spec("up_bias", {n, s}).normal(0.5).of_experts());
     parameters.add(spec("out_bias", {shape_.own_out_bias ? n : 1, d}).normal(0.5));
     return {};
   }

@@ -13,13 +13,12 @@
 #include "moiety/component.h"
 #include "moiety/plugin.h"
 #include "moiety/random.h"
+#include "moiety/roles.h"
 #include "moiety/weights.h"
 
 namespace moiety {
 
-/// The dense tensors of the site in each model read, the first one first: of a feed-forward `in` [F, d], `in_bias` [F], `out` [d, F],
-/// `out_bias` [d]; of attention `q`, `k`, `v`, `o` [d, d] and `q_bias`, `k_bias`, `v_bias`, `o_bias` [d]. None: the model starts
-/// fresh.
+/// The dense tensors of the site in each model read, by role (roles.h), the first model first. None: the model starts fresh.
 using Sources = std::vector<TensorMap>;
 
 /// Roles that are not stored but made of what is, each time they are needed: name → shape.
@@ -37,7 +36,8 @@ class ExpertConstructor : public Component {
   virtual void plan(const Sources&, const Site&, const Activations*, Random) = 0;
   /// Declares the bank's tensors by role (see router.h), and those that derived roles are made of; `site.experts` is set.
   virtual Layout bind(const Site&, Parameters&) = 0;
-  /// Values of the declared tensors, by name; one that is not given keeps its declared start. Pure: moves numbers and nothing else.
+  /// Values of the declared tensors, by name; one that is not given keeps its declared start. Pure: moves numbers and nothing
+  /// else.
   virtual TensorMap expand(const Sources&, const Site&) const = 0;
   /// Whether Adam's moments may go through expand() like the numbers they belong to.
   virtual bool keeps_moments() const { return false; }

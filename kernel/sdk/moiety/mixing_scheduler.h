@@ -18,10 +18,11 @@ struct Domains {
   std::vector<std::string> names;
   std::vector<std::int64_t> windows;  ///< training windows of each
   std::int64_t run_windows = 0;       ///< windows of the whole stage
+  std::int64_t window_tokens = 0;     ///< of each of them
 };
 
-/// Shares to draw by: not negative, not all zero; the engine normalises. Factors on the losses of a domain's windows, which the engine
-/// divides by their mean over the batch; empty: 1.
+/// Shares to draw by: not negative, not all zero; the engine normalises. Factors on the losses of a domain's windows, which the
+/// engine divides by their mean over the batch; empty: 1.
 struct Mixture {
   std::vector<double> shares, loss_factors;
 };

@@ -45,9 +45,9 @@ class Bank {
   virtual ~Bank() = default;
   virtual std::int64_t experts() const = 0;
   virtual bool has(std::string_view role) const = 0;
-  /// Roles of a feed-forward: `in` [N, s, d], `in_bias` [N, s], `out` [N, d, s], `out_bias` [1 or N, d] (1: shared, added once).
-  /// Of attention: `q` [N, d, d], `k` and `v` [1 or N, d, d] (1: shared by all experts), `o` [N, d, d], and `q_bias` [N, d],
-  /// `k_bias`, `v_bias` [1 or N, d], `o_bias` [1 or N, d].
+  /// The roles of a dense layer (roles.h) with a first dimension for the experts: `in` [N, s, d], `in_bias` [N, s], `out`
+  /// [N, d, s], … A first dimension of 1 is shared by all experts: allowed for `out_bias` and `o_bias` (added once) and for keys
+  /// and values with their biases.
   virtual at::Tensor weight(std::string_view role) const = 0;
   /// [N, s, d]: the rows of the first matrix of a feed-forward, the queries' of attention.
   virtual at::Tensor keys() const = 0;

@@ -11,6 +11,11 @@ namespace moiety {
 
 enum class Place { feed_forward, attention };
 
+/// What a neuron makes of what enters it: GELU (tanh form), ReLU, or SiLU(in x) · (up x), which is gated.
+enum class Activation { gelu, relu, swiglu };
+/// Its words, as MOIETY_CHOICE (params.h) has them.
+constexpr const char* choice_words(Activation) { return "gelu, relu, swiglu"; }
+
 /// A place in the transformer that can hold experts.
 struct Site {
   Place place = Place::feed_forward;
@@ -18,7 +23,15 @@ struct Site {
   std::int64_t width = 0;              ///< d: of the residual stream
   std::int64_t inner = 0;              ///< F: neurons of the dense feed-forward
   std::int64_t heads = 0;              ///< h: of attention, each d / h wide
-  std::int64_t experts = 0;            ///< N; 0 while it is not known
+  std::int64_t kv_heads = 0;           ///< heads of keys and values, which divide h; 0: as many as h
+  bool rotary = false;                 ///< positions turn queries and keys (Su et al., RoFormer, 2021)
+  Activation activation = Activation::gelu;
+  bool biases = true;        ///< whether the dense layers have them
+  std::int64_t experts = 0;  ///< N; 0 while it is not known
+
+  bool gated() const { return activation == Activation::swiglu; }
+  /// Rows of the matrices of keys and of values.
+  std::int64_t kv_width() const { return kv_heads > 0 ? width / heads * kv_heads : width; }
 };
 
 /// What is known when a plan is made; 0 or empty: not known yet.
@@ -28,6 +41,7 @@ struct Facts {
   std::vector<std::string> domains;
   std::vector<std::int64_t> domain_windows;  ///< training windows of each domain
   std::int64_t run_windows = 0;              ///< windows the stage will train on
+  std::int64_t window_tokens = 0;            ///< of each of them
   std::int64_t clusters = 0;                 ///< of the clustering that the stage reads
 };
 

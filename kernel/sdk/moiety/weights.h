@@ -64,6 +64,7 @@ class Weight {
   explicit Weight(std::shared_ptr<at::Tensor> current) : current_(std::move(current)) {}
   const at::Tensor& operator*() const { return *current_; }
   const at::Tensor* operator->() const { return current_.get(); }
+  explicit operator bool() const { return current_ != nullptr; }  ///< whether one was declared
 
  private:
   std::shared_ptr<at::Tensor> current_;

@@ -8,10 +8,9 @@
 // router finds, one copy a cluster as in CSE, is the affair of `copy`.)
 #include <ATen/ATen.h>
 
-#include <algorithm>
-#include <cmath>
 #include <stdexcept>
 
+#include "../dense_layers.h"
 #include "moiety/expert_constructor.h"
 
 namespace {
@@ -45,33 +44,13 @@ class Attention final : public ExpertConstructor {
   std::int64_t count(const Facts& facts) const override { return options_.count > 0 ? options_.count : facts.sources; }
 
   void plan(const Sources& sources, const Site& site, const Activations*, Random) override {
-    const std::int64_t d = site.width;
-    for (std::size_t n = 0; n < sources.size(); ++n) {
-      for (const char* role : {"q", "k", "v", "o"}) {
-        const auto found = sources[n].find(role);
-        if (found == sources[n].end() || found->second.sizes() != at::IntArrayRef({d, d}))
-          throw std::invalid_argument("model " + std::to_string(n + 1) + " of those read has no `" + role +
-                                      "` of the shape of the first one's");
-      }
-    }
+    constructors::expect_matrices(sources, site);
   }
 
   /// A model that starts fresh gets the starts of a dense attention, independent for each expert.
   Layout bind(const Site& site, Parameters& to) override {
-    const std::int64_t n = site.experts, d = site.width;
-    const bool shared = options_.keys_values == KeysValues::shared;
-    const double sd = 0.02, residual_sd = sd / std::sqrt(2.0 * static_cast<double>(std::max<std::int64_t>(1, site.layers)));
-    to.add(spec("q", {n, d, d}).normal(sd).of_experts());
-    to.add(spec("q_bias", {n, d}).of_experts().without_decay());
-    for (const char* role : {"k", "v"}) {
-      Spec matrix = spec(role, {shared ? 1 : n, d, d}).normal(sd);
-      Spec bias = spec(role + std::string("_bias"), {shared ? 1 : n, d}).without_decay();
-      matrix.per_expert = bias.per_expert = !shared;
-      to.add(std::move(matrix));
-      to.add(std::move(bias));
-    }
-    to.add(spec("o", {n, d, d}).normal(residual_sd).of_experts());
-    to.add(spec("o_bias", {n, d}).of_experts().without_decay());
+    for (const Role& role : layer_roles(site))
+      to.add(is_shared(role) ? constructors::shared_by_experts(role) : constructors::of_experts(role, site.experts));
     return {};
   }
 
@@ -81,32 +60,26 @@ class Attention final : public ExpertConstructor {
       throw std::invalid_argument(std::to_string(sources.size()) + " models do not make " + std::to_string(site.experts) +
                                   " experts");
     TensorMap bank;
-    for (const char* role : {"q", "k", "v", "o"}) {
-      const bool shared = options_.keys_values == KeysValues::shared && (*role == 'k' || *role == 'v');
-      for (const std::string& name : {std::string(role), role + std::string("_bias")}) {
-        const at::Tensor of_experts = experts(sources, name, site);
-        bank[name] = shared ? mean(of_experts).unsqueeze(0) : of_experts;
-      }
+    for (const Role& role : layer_roles(site)) {
+      const at::Tensor own = experts(sources, role, site.experts);
+      bank[role.name] = is_shared(role) ? constructors::mean_of(own).unsqueeze(0) : own;
     }
     return bank;
   }
 
  private:
-  static at::Tensor mean(const at::Tensor& all) { return all.to(at::kDouble).mean(0).to(all.scalar_type()); }
+  bool is_shared(const Role& role) const {
+    return options_.keys_values == KeysValues::shared && (role.name[0] == 'k' || role.name[0] == 'v');
+  }
 
-  /// [N, …]: what each expert would own; a model without the role (a bias) counts as zeros.
-  at::Tensor experts(const Sources& sources, const std::string& role, const Site& site) const {
+  /// [N, …]: what each expert would own.
+  at::Tensor experts(const Sources& sources, const Role& role, std::int64_t number) const {
     std::vector<at::Tensor> list;
-    for (const TensorMap& source : sources) {
-      const auto found = source.find(role);
-      list.push_back(found != source.end() ? found->second.detach() : at::zeros({site.width}, source.at("q").options()));
-    }
+    for (const TensorMap& source : sources) list.push_back(constructors::read_role(source, role));
     at::Tensor all = at::stack(list);
     if (options_.weights == Weights::first) all = all.narrow(0, 0, 1);
-    if (options_.weights == Weights::average) all = mean(all).unsqueeze(0);
-    std::vector<std::int64_t> shape = all.sizes().vec();
-    shape[0] = site.experts;
-    return all.expand(shape).contiguous();
+    if (options_.weights == Weights::average) all = constructors::mean_of(all).unsqueeze(0);
+    return all.expand(constructors::with_experts(number, role.shape)).contiguous();
   }
 
   Options options_;

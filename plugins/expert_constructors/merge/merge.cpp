@@ -10,6 +10,7 @@
 
 #include <stdexcept>
 
+#include "../dense_layers.h"
 #include "moiety/expert_constructor.h"
 
 namespace {
@@ -38,18 +39,11 @@ class Merge final : public ExpertConstructor {
 
   void plan(const Sources& sources, const Site& site, const Activations*, Random) override {
     if (sources.empty()) throw std::invalid_argument("merges the models that are read, but none is");
-    for (std::size_t n = 0; n < sources.size(); ++n) {
-      expect(sources[n], n, "in", {site.inner, site.width});
-      expect(sources[n], n, "out", {site.width, site.inner});
-    }
+    constructors::expect_matrices(sources, site);
   }
 
   Layout bind(const Site& site, Parameters& to) override {
-    const std::int64_t n = site.experts, f = site.inner, d = site.width;
-    to.add(spec("in", {n, f, d}).of_experts());
-    to.add(spec("in_bias", {n, f}).of_experts().without_decay());
-    to.add(spec("out", {n, d, f}).of_experts());
-    to.add(spec("out_bias", {n, d}).of_experts().without_decay());
+    for (const Role& role : layer_roles(site)) to.add(constructors::of_experts(role, site.experts));
     return {};
   }
 
@@ -57,29 +51,16 @@ class Merge final : public ExpertConstructor {
     if (static_cast<std::int64_t>(sources.size()) + options_.seed_copies != site.experts)
       throw std::invalid_argument(std::to_string(sources.size()) + " models and " + std::to_string(options_.seed_copies) +
                                   " copies do not make " + std::to_string(site.experts) + " experts");
-    return {{"in", experts(sources, "in", {site.inner, site.width})},
-            {"in_bias", experts(sources, "in_bias", {site.inner})},
-            {"out", experts(sources, "out", {site.width, site.inner})},
-            {"out_bias", experts(sources, "out_bias", {site.width})}};
+    TensorMap bank;
+    for (const Role& role : layer_roles(site)) bank[role.name] = experts(sources, role);
+    return bank;
   }
 
  private:
-  static void expect(const TensorMap& source, std::size_t number, const char* role, at::IntArrayRef shape) {
-    const auto found = source.find(role);
-    if (found == source.end() || found->second.sizes() != shape)
-      throw std::invalid_argument("model " + std::to_string(number + 1) + " of those read has no `" + role +
-                                  "` of the shape of the first one's");
-  }
-
-  /// One role of all experts; a model without it counts as zeros.
-  at::Tensor experts(const Sources& sources, const char* role, at::IntArrayRef shape) const {
+  at::Tensor experts(const Sources& sources, const Role& role) const {
     std::vector<at::Tensor> list;
-    for (const TensorMap& source : sources) {
-      const auto found = source.find(role);
-      list.push_back(found != source.end() ? found->second.detach() : at::zeros(shape, source.at("in").options()));
-    }
-    const at::Tensor first = list.front();
-    const at::Tensor average = at::stack(list).to(at::kDouble).mean(0).to(first.scalar_type());
+    for (const TensorMap& source : sources) list.push_back(constructors::read_role(source, role));
+    const at::Tensor first = list.front(), average = constructors::mean_of(at::stack(list));
     for (at::Tensor& one : list) {
       if (options_.weights != Weights::own) one = options_.weights == Weights::first ? first : average;
     }

@@ -1,7 +1,7 @@
 // Projected networks: the matrices of an expert are combinations of a bank of matrices that all experts share.
 //
-//   in_i = Σ_r a_ir T_r,  a_i = e_i M      T = bank.in [h, s, d], M = mix_in [m, h], e = code [N, m]; out_i from bank.out,
-//   mix_out
+//   in_i = Σ_r a_ir T_r,  a_i = e_i M      T = bank.in [h, F, d], M = mix_in [m, h], e = code [N, m]; out_i (and up_i of a gated
+//                                          feed-forward) likewise from bank.out and mix_out
 //
 // The code of an expert is the same in all layers; bank and mix are a layer's own; biases are shared by all experts. To use one
 // expert is to compute its matrices once: a small model with nothing of the bank in it.
@@ -14,10 +14,12 @@
 // the paper does not give them).
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <cmath>
+#include <map>
 #include <stdexcept>
+#include <string>
 
+#include "../dense_layers.h"
 #include "moiety/expert_constructor.h"
 
 namespace {
@@ -46,63 +48,74 @@ class Projected final : public ExpertConstructor {
   std::int64_t count(const Facts&) const override { return options_.count; }
 
   void plan(const Sources& sources, const Site& site, const Activations*, Random) override {
-    if (sources.empty()) return;
-    if (sources[0].at("in").sizes() != at::IntArrayRef({site.inner, site.width}) ||
-        sources[0].at("out").sizes() != at::IntArrayRef({site.width, site.inner}))
-      throw std::invalid_argument("the dense layer has another shape than its site");
+    constructors::expect_matrices(sources, site);
   }
 
   Layout bind(const Site& site, Parameters& to) override {
-    const std::int64_t n = options_.count, h = options_.bank, m = options_.code, s = site.inner, d = site.width;
-    const double sd = 0.02, residual_sd = sd / std::sqrt(2.0 * static_cast<double>(std::max<std::int64_t>(1, site.layers)));
+    const std::int64_t n = options_.count, h = options_.bank, m = options_.code;
     const double of_mix = 1 / std::sqrt(static_cast<double>(h)), of_code = 1 / std::sqrt(static_cast<double>(m));
-    in_ = to.add(spec("bank.in", {h, s, d}).normal(sd));
-    out_ = to.add(spec("bank.out", {h, d, s}).normal(residual_sd));
-    in_bias_ = to.add(spec("bank.in_bias", {s}).without_decay());
-    to.add(spec("out_bias", {1, d}).without_decay());
-    mix_in_ = to.add(spec("mix_in", {m, h}).normal(of_mix).without_decay());
-    mix_out_ = to.add(spec("mix_out", {m, h}).normal(of_mix).without_decay());
-    code_ = to.add(spec("code", {n, m}).normal(of_code).without_decay().of_experts().for_all_sites());
     Layout layout;
-    layout.derived = {{"in", {n, s, d}}, {"out", {n, d, s}}, {"in_bias", {n, s}}};
-    layout.derive_multiply_adds = 2.0 * static_cast<double>(h) * (static_cast<double>(m) + static_cast<double>(s * d));
+    for (const Role& role : layer_roles(site)) {
+      if (role.name == "out_bias") {
+        to.add(constructors::shared_by_experts(role));
+        continue;
+      }
+      layout.derived[role.name] = constructors::with_experts(n, role.shape);
+      Combined& combined = combined_[role.name];
+      if (role.is_bias()) {
+        combined.bank = to.add(spec("bank." + role.name, role.shape).without_decay());
+        continue;
+      }
+      combined.bank = to.add(spec("bank." + role.name, constructors::with_experts(h, role.shape)).normal(role.deviation));
+      combined.mix = to.add(spec("mix_" + role.name, {m, h}).normal(of_mix).without_decay());
+      layout.derive_multiply_adds += static_cast<double>(h) * static_cast<double>(m + role.shape[0] * role.shape[1]);
+    }
+    code_ = to.add(spec("code", {n, m}).normal(of_code).without_decay().of_experts().for_all_sites());
     return layout;
   }
 
   TensorMap expand(const Sources& sources, const Site& site) const override {
     if (sources.empty()) return {};
-    const TensorMap& dense = sources[0];
-    const std::int64_t h = options_.bank, m = options_.code, s = site.inner, d = site.width;
-    const at::TensorOptions options = dense.at("in").options().requires_grad(false);
-    const auto bias = [&](const char* role, std::int64_t size) {
-      const auto found = dense.find(role);
-      return found != dense.end() ? found->second.detach().clone() : at::zeros({size}, options);
-    };
+    const std::int64_t h = options_.bank, m = options_.code;
+    const at::TensorOptions options = sources[0].at("in").options().requires_grad(false);
     /// [rows, columns]: row i is the unit vector i mod columns.
     const auto units = [&](std::int64_t rows, std::int64_t columns) {
       return at::eye(columns, options).index_select(0, at::arange(rows, options.dtype(at::kLong)).remainder(columns));
     };
-    return {{"bank.in", dense.at("in").detach().expand({h, s, d}).contiguous()},
-            {"bank.out", dense.at("out").detach().expand({h, d, s}).contiguous()},
-            {"bank.in_bias", bias("in_bias", s)},
-            {"out_bias", bias("out_bias", d).unsqueeze(0)},
-            {"mix_in", units(m, h)},
-            {"mix_out", units(m, h)},
-            {"code", units(options_.count, m)}};
+    TensorMap values{{"code", units(options_.count, m)}};
+    for (const Role& role : layer_roles(site)) {
+      const at::Tensor dense = constructors::read_role(sources[0], role);
+      if (role.name == "out_bias") {
+        values["out_bias"] = dense.clone().unsqueeze(0);
+      } else if (role.is_bias()) {
+        values["bank." + role.name] = dense.clone();
+      } else {
+        values["bank." + role.name] = dense.expand(constructors::with_experts(h, role.shape)).contiguous();
+        values["mix_" + role.name] = units(m, h);
+      }
+    }
+    return values;
   }
 
   at::Tensor weight(std::string_view role, const std::vector<std::int64_t>& experts) const override {
     const auto number = static_cast<std::int64_t>(experts.size());
-    if (role == "in_bias") return in_bias_->expand({number, in_bias_->size(0)});
-    if (role != "in" && role != "out") throw std::invalid_argument("there is no derived role " + std::string(role));
-    const Weight &bank = role == "in" ? in_ : out_, &mix = role == "in" ? mix_in_ : mix_out_;
+    const auto found = combined_.find(std::string(role));
+    if (found == combined_.end()) throw std::invalid_argument("there is no derived role " + std::string(role));
+    const Weight &bank = found->second.bank, &mix = found->second.mix;
+    if (bank->dim() == 1) return bank->expand({number, bank->size(0)});
     const at::Tensor codes = code_->index_select(0, at::tensor(experts, code_->options().dtype(at::kLong).requires_grad(false)));
     return codes.matmul(*mix).matmul(bank->flatten(1)).view({number, bank->size(1), bank->size(2)});
   }
 
  private:
+  /// What a derived role is made of; a bias has no mix: all experts share it.
+  struct Combined {
+    Weight bank, mix;
+  };
+
   Options options_;
-  Weight in_, out_, in_bias_, mix_in_, mix_out_, code_;
+  std::map<std::string, Combined> combined_;
+  Weight code_;
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Splits a dense feed-forward into experts of equal size, without changing what all of them together compute.
 //
-//   neurons are clustered; expert i owns in[E_i], in_bias[E_i] and out[:, E_i] of its neurons E_i in ascending order; the output
-//   bias stays one, shared by all.
+//   neurons are clustered; expert i owns in[E_i], (up[E_i],) their biases and out[:, E_i] of its neurons E_i in ascending order;
+//   the output bias stays one, shared by all.
 //
 //   points = keys            a neuron is its key, the row of the first matrix, divided by its length
 //   points = co-activations  a neuron is what it did, max(0, key·x + b) for each recorded token x, divided by its length and
@@ -17,6 +17,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "../dense_layers.h"
 #include "moiety/expert_constructor.h"
 
 namespace {
@@ -119,29 +120,33 @@ class Split final : public ExpertConstructor {
   }
 
   Layout bind(const Site& site, Parameters& to) override {
-    const std::int64_t n = experts_of(&site), s = site.inner / n, d = site.width;
-    to.add(spec("in", {n, s, d}).of_experts());
-    to.add(spec("in_bias", {n, s}).of_experts().without_decay());
-    to.add(spec("out", {n, d, s}).of_experts());
-    to.add(spec("out_bias", {1, d}).without_decay());
+    const std::int64_t n = experts_of(&site);
+    for (const Role& role : layer_roles(site)) {
+      Spec all = spec(role.name, of_all(role, n)).of_experts();
+      all.decays = !role.is_bias();
+      to.add(role.name == "out_bias" ? constructors::shared_by_experts(role) : std::move(all));
+    }
     return {};
   }
 
   TensorMap expand(const Sources& sources, const Site& site) const override {
-    const TensorMap& dense = sources.at(0);
     const std::int64_t n = experts_of(&site), s = site.inner / n, d = site.width;
     if (static_cast<std::int64_t>(labels_.size()) != site.inner) throw std::logic_error("expand before plan");
     std::vector<std::int64_t> neurons(labels_.size());
     std::iota(neurons.begin(), neurons.end(), 0);
     std::stable_sort(neurons.begin(), neurons.end(), [&](std::int64_t a, std::int64_t b) { return label(a) < label(b); });
     const at::Tensor order = at::tensor(neurons, at::kLong);
-    const auto zeros = [&](std::int64_t size) { return at::zeros({size}, dense.at("in").options()); };
-    const at::Tensor in_bias = dense.count("in_bias") != 0 ? dense.at("in_bias").detach() : zeros(site.inner);
-    const at::Tensor out_bias = dense.count("out_bias") != 0 ? dense.at("out_bias").detach() : zeros(d);
-    return {{"in", dense.at("in").detach().index_select(0, order).view({n, s, d})},
-            {"in_bias", in_bias.index_select(0, order).view({n, s})},
-            {"out", dense.at("out").detach().index_select(1, order).view({d, n, s}).permute({1, 0, 2}).contiguous()},
-            {"out_bias", out_bias.clone().view({1, d})}};
+    TensorMap bank;
+    for (const Role& role : layer_roles(site)) {
+      const at::Tensor dense = constructors::read_role(sources.at(0), role);
+      if (role.name == "out_bias")
+        bank[role.name] = dense.clone().view({1, d});
+      else if (role.name == "out")
+        bank[role.name] = dense.index_select(1, order).view({d, n, s}).permute({1, 0, 2}).contiguous();
+      else
+        bank[role.name] = dense.index_select(0, order).view(of_all(role, n));
+    }
+    return bank;
   }
 
   /// A neuron's moments go where the neuron goes.
@@ -149,6 +154,13 @@ class Split final : public ExpertConstructor {
   void state(Archive& archive) override { archive("labels", labels_); }
 
  private:
+  /// The shape of a role of n experts: each has an n-th of the neurons.
+  static std::vector<std::int64_t> of_all(const Role& role, std::int64_t n) {
+    std::vector<std::int64_t> shape = role.shape;
+    std::int64_t& neurons = role.name == "out" ? shape[1] : shape[0];
+    neurons /= n;
+    return constructors::with_experts(n, shape);
+  }
   std::int64_t label(std::int64_t neuron) const { return labels_[static_cast<std::size_t>(neuron)]; }
   std::int64_t experts_of(const Site* site) const {
     if (options_.count) return *options_.count;

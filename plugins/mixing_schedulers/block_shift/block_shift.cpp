@@ -30,19 +30,17 @@ class BlockShift final : public MixingScheduler {
       optional<&Options::weights>("weights", "a share for each domain before and after; left out: as their sizes"),
       required<&Options::domain>("domain", "whose share is shifted"),
       required<&Options::shift>("shift", "added to its share in the first half of the block, taken in the second").range(-1, 1),
-      optional<&Options::length>("length", "of each half, in examples (windows) or steps; left out: half of the run")};
+      optional<&Options::length>("length", "of each half, in tokens, examples (windows) or steps; left out: half of the run")};
 
   explicit BlockShift(Options options) : options_(std::move(options)) {}
 
   void check(const Facts& facts, Problems& problems) const override {
     if (!facts.domains.empty()) prepare(facts.domains, facts.domain_windows, problems);
     const std::string& unit = options_.length.unit;
-    if (unit == "tokens")
-      problems.add("length", "tokens cannot be counted here; write the windows as examples, or steps");
-    else if (!unit.empty() && unit != "examples" && unit != "steps")
-      problems.add("length", "must be in examples (windows) or steps, but is in " + unit);
-    else if (unit == "examples" && facts.run_windows > 0)
-      fits(options_.length.amount, static_cast<double>(facts.run_windows), "windows", problems);
+    if (!unit.empty() && unit != "tokens" && unit != "examples" && unit != "steps")
+      problems.add("length", "must be in tokens, examples (windows) or steps, but is in " + unit);
+    else if (in_windows() && facts.run_windows > 0 && (unit == "examples" || facts.window_tokens > 0))
+      fits(windows_of(facts.window_tokens), static_cast<double>(facts.run_windows), "windows", problems);
   }
 
   void start(const Domains& domains) override {
@@ -51,18 +49,24 @@ class BlockShift final : public MixingScheduler {
     facts.domains = domains.names;
     facts.domain_windows = domains.windows;
     facts.run_windows = domains.run_windows;
+    facts.window_tokens = domains.window_tokens;
     check(facts, problems);
+    if (options_.length.unit == "tokens" && domains.window_tokens < 1)
+      problems.add("length", "is in tokens, but how many a window has is not known");
     mixing::refuse(problems);
     std::tie(weights_, domain_) = prepare(domains.names, domains.windows, problems);
     run_ = static_cast<double>(domains.run_windows);
+    window_tokens_ = domains.window_tokens;
   }
 
   Mixture mixture(const Progress& progress) const override {
     if (progress.steps < 1) throw std::invalid_argument("a run without steps");
-    const double run = options_.length.unit == "examples" ? run_ : static_cast<double>(progress.steps);
-    const double half = options_.length.unit.empty() ? run / 2 : options_.length.amount;
+    const double run = in_windows() ? run_ : static_cast<double>(progress.steps);
+    const double half = options_.length.unit.empty() ? run / 2
+                        : in_windows()               ? windows_of(window_tokens_)
+                                                     : options_.length.amount;
     Problems problems;
-    fits(half, run, options_.length.unit == "examples" ? "windows" : "steps", problems);
+    fits(half, run, in_windows() ? "windows" : "steps", problems);
     mixing::refuse(problems);
     // In units of the length: the step covers [from, from + one].
     const double one = run / static_cast<double>(progress.steps), from = one * static_cast<double>(progress.step);
@@ -80,6 +84,12 @@ class BlockShift final : public MixingScheduler {
   }
 
  private:
+  bool in_windows() const { return options_.length.unit == "tokens" || options_.length.unit == "examples"; }
+  /// The length in windows, perhaps no whole number.
+  double windows_of(std::int64_t window_tokens) const {
+    return options_.length.unit == "tokens" ? options_.length.amount / static_cast<double>(window_tokens)
+                                            : options_.length.amount;
+  }
   static void fits(double half, double run, const char* unit, Problems& problems) {
     if (2 * half > run * (1 + 1e-9))
       problems.add("length", "two halves of " + readable(half) + " " + unit + " do not fit into a run of " + readable(run) +
@@ -101,6 +111,7 @@ class BlockShift final : public MixingScheduler {
   std::vector<double> weights_;
   std::size_t domain_ = 0;
   double run_ = 0;
+  std::int64_t window_tokens_ = 0;
 };
 
 }  // namespace

@@ -91,15 +91,34 @@ TEST(BlockShift, what_cannot_be_is_refused) {
   EXPECT_EQ(refusal(*scheduler(0.1, {}, {}, "eng")), "domain: there is no domain `eng`; did you mean `en`?");
   EXPECT_EQ(refusal(*scheduler(0.1, {}, {{"es", 1}})), "weights: there is no domain `es`; did you mean `en`?");
   EXPECT_EQ(refusal(*scheduler(0.1, {}, {{"en", -1}})), "weights: the share of `en` must be a number of at least 0");
-  EXPECT_EQ(refusal(*scheduler(0.1, {2, "epochs"})), "length: must be in examples (windows) or steps, but is in epochs");
-  EXPECT_EQ(refusal(*scheduler(0.1, {2, "tokens"})),
-            "length: tokens cannot be counted here; write the windows as examples, or steps");
+  EXPECT_EQ(refusal(*scheduler(0.1, {2, "epochs"})), "length: must be in tokens, examples (windows) or steps, but is in epochs");
   EXPECT_EQ(refusal(*scheduler(0.1, {501, "examples"})),
             "length: two halves of 501 windows do not fit into a run of 1000, so the shift would not be made good");
   const auto s = scheduler(0.1, {6, "steps"});
   s->start(domains);
   EXPECT_NO_THROW(s->mixture({0, 12}));
   EXPECT_THROW(s->mixture({0, 11}), std::invalid_argument);
+}
+
+TEST(BlockShift, a_length_in_tokens_is_one_in_windows) {
+  Domains sized = domains;
+  sized.window_tokens = 128;
+  const auto tokens = scheduler(0.2, {200 * 128.0, "tokens"}), windows = scheduler(0.2, {200, "examples"});
+  tokens->start(sized);
+  windows->start(sized);
+  for (std::int64_t step = 0; step < 100; ++step)
+    EXPECT_EQ(tokens->mixture({step, 100}).shares, windows->mixture({step, 100}).shares) << step;
+  Facts facts;
+  facts.domains = domains.names;
+  facts.domain_windows = domains.windows;
+  facts.run_windows = domains.run_windows;
+  facts.window_tokens = 128;
+  Problems problems;
+  scheduler(0.1, {501 * 128.0, "tokens"})->check(facts, problems);
+  ASSERT_EQ(problems.list().size(), 1U);
+  EXPECT_EQ(problems.list()[0].message,
+            "two halves of 501 windows do not fit into a run of 1000, so the shift would not be made good");
+  EXPECT_THROW(tokens->start(domains), std::invalid_argument) << "windows of unknown length";
 }
 
 TEST(BlockShift, sizes_not_known_yet_are_no_reason_to_refuse) {
