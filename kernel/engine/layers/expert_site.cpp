@@ -104,6 +104,7 @@ Routing ExpertSite::route(const at::Tensor& x, const Spans& spans, ForwardContex
   if ((needs_.domain_labels && !input.domain.defined()) || (needs_.cluster_labels && !input.cluster.defined()))
     throw ComponentFailure(router_.name, "route", "asks for labels of the sequences, which are not known here");
   input.training = context.training;
+  input.wants_losses = context.training && has_losses();
   input.step = context.step;
   input.random = context.random.fork("router").fork(static_cast<std::uint64_t>(site_.layer));
   if (site_.place == Place::attention) input.random = input.random.fork("attention");

@@ -143,7 +143,7 @@ Result<std::unique_ptr<Library>> open_new(const std::string& path) {
   const Memory memory(&d);
   if (!memory.holds(&d, 12) || d.magic != plugin_magic)
     return refuse("not a Moiety plugin: its descriptor does not begin as one");
-  if (d.major != api_major || d.minor != api_minor) {
+  if (d.major != api_major || d.minor > api_minor) {
     return refuse(fmt::format("made for plugin API {}.{}; this worker has {}.{}", d.major, d.minor, api_major, api_minor),
                   rebuild_hint);
   }

@@ -39,6 +39,12 @@ class ExpertConstructor : public Component {
   /// Values of the declared tensors, by name; one that is not given keeps its declared start. Pure: moves numbers and nothing
   /// else.
   virtual TensorMap expand(const Sources&, const Site&) const = 0;
+  /// The way back: of the bank's values the dense layer, by role, that computes what all its experts together compute, each with
+  /// weight 1. Empty: there is none of the site's shape, as for copies.
+  virtual TensorMap collapse(const TensorMap& bank, const Site&) const {
+    static_cast<void>(bank);
+    return {};
+  }
   /// Whether Adam's moments may go through expand() like the numbers they belong to.
   virtual bool keeps_moments() const { return false; }
   /// A derived role for these experts, in their order, inside the graph: [experts.size(), …].

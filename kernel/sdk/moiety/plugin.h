@@ -12,7 +12,8 @@
 namespace moiety {
 
 inline constexpr std::uint32_t plugin_magic = 0x4D6F6965;     ///< "Moie"
-inline constexpr std::uint16_t api_major = 0, api_minor = 3;  ///< before 1.0 both must be equal
+/// Source made for a minor version compiles with every later one of the same major version (README.md, Versions).
+inline constexpr std::uint16_t api_major = 1, api_minor = 0;
 
 struct ComponentEntry {
   const char* kind = "";

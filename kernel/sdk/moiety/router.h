@@ -20,6 +20,7 @@ struct RouterInput {
   at::Tensor mask;    ///< [B, L] bool, false at padding; undefined: no padding
   at::Tensor domain, cluster;  ///< [B] int64, if needs() asks for them; then hidden has one row of B a sequence
   bool training = false;
+  bool wants_losses = false;  ///< whether a loss of the router counts: without, none need be computed
   std::int64_t step = 0;
   Random random{0};  ///< the stream of this site, step and micro-batch
 };

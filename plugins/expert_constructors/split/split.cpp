@@ -131,11 +131,7 @@ class Split final : public ExpertConstructor {
 
   TensorMap expand(const Sources& sources, const Site& site) const override {
     const std::int64_t n = experts_of(&site), s = site.inner / n, d = site.width;
-    if (static_cast<std::int64_t>(labels_.size()) != site.inner) throw std::logic_error("expand before plan");
-    std::vector<std::int64_t> neurons(labels_.size());
-    std::iota(neurons.begin(), neurons.end(), 0);
-    std::stable_sort(neurons.begin(), neurons.end(), [&](std::int64_t a, std::int64_t b) { return label(a) < label(b); });
-    const at::Tensor order = at::tensor(neurons, at::kLong);
+    const at::Tensor order = at::tensor(neurons_by_expert(site), at::kLong);
     TensorMap bank;
     for (const Role& role : layer_roles(site)) {
       const at::Tensor dense = constructors::read_role(sources.at(0), role);
@@ -149,6 +145,24 @@ class Split final : public ExpertConstructor {
     return bank;
   }
 
+  TensorMap collapse(const TensorMap& bank, const Site& site) const override {
+    const std::vector<std::int64_t> neurons = neurons_by_expert(site);
+    std::vector<std::int64_t> places(neurons.size());  // of each neuron among those of the experts
+    for (std::size_t i = 0; i < neurons.size(); ++i) places[static_cast<std::size_t>(neurons[i])] = static_cast<std::int64_t>(i);
+    const at::Tensor order = at::tensor(places, at::kLong);
+    TensorMap dense;
+    for (const Role& role : layer_roles(site)) {
+      const at::Tensor& of_experts = bank.at(role.name);
+      if (role.name == "out_bias")
+        dense[role.name] = of_experts.view({site.width}).clone();
+      else if (role.name == "out")
+        dense[role.name] = of_experts.permute({1, 0, 2}).reshape(role.shape).index_select(1, order);
+      else
+        dense[role.name] = of_experts.reshape(role.shape).index_select(0, order);
+    }
+    return dense;
+  }
+
   /// A neuron's moments go where the neuron goes.
   bool keeps_moments() const override { return true; }
   void state(Archive& archive) override { archive("labels", labels_); }
@@ -160,6 +174,14 @@ class Split final : public ExpertConstructor {
     std::int64_t& neurons = role.name == "out" ? shape[1] : shape[0];
     neurons /= n;
     return constructors::with_experts(n, shape);
+  }
+  /// The neurons of the first expert in ascending order, then those of the second, …
+  std::vector<std::int64_t> neurons_by_expert(const Site& site) const {
+    if (static_cast<std::int64_t>(labels_.size()) != site.inner) throw std::logic_error("expand before plan");
+    std::vector<std::int64_t> neurons(labels_.size());
+    std::iota(neurons.begin(), neurons.end(), 0);
+    std::stable_sort(neurons.begin(), neurons.end(), [&](std::int64_t a, std::int64_t b) { return label(a) < label(b); });
+    return neurons;
   }
   std::int64_t label(std::int64_t neuron) const { return labels_[static_cast<std::size_t>(neuron)]; }
   std::int64_t experts_of(const Site* site) const {

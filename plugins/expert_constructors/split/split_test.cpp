@@ -96,6 +96,34 @@ TEST(Split, clusters_directions_of_keys_or_keys_as_they_are) {
   EXPECT_TRUE(at::equal(raw.clusterer->points, raw.sources[0].at("in")));
 }
 
+TEST(Split, the_way_back_is_the_dense_layer_bit_for_bit) {
+  Case s(3);
+  s.split->plan(s.sources, s.site, nullptr, Random(0));
+  const TensorMap bank = s.split->expand(s.sources, s.site), dense_again = s.split->collapse(bank, s.site);
+  ASSERT_EQ(dense_again.size(), 4U);
+  for (const auto& [role, tensor] : s.sources[0]) EXPECT_TRUE(at::equal(dense_again.at(role), tensor)) << role;
+}
+
+// The rows of both matrices of a gated feed-forward and the columns of the third belong to one neuron.
+TEST(Split, a_gated_neuron_moves_as_a_whole) {
+  Case s(3);
+  s.site.activation = Activation::swiglu;
+  s.site.biases = false;
+  s.sources = {{{"in", testing::normal({12, 5}, Random(1))},
+                {"up", testing::normal({12, 5}, Random(2))},
+                {"out", testing::normal({5, 12}, Random(3))}}};
+  s.split->plan(s.sources, s.site, nullptr, Random(0));
+  testing::TestParameters declared;
+  s.split->bind(s.site, declared);
+  ASSERT_EQ(declared.specs().size(), 3U);
+  const TensorMap bank = s.split->expand(s.sources, s.site), back = s.split->collapse(bank, s.site);
+  for (const Spec& spec : declared.specs()) EXPECT_EQ(bank.at(spec.name).sizes().vec(), spec.shape) << spec.name;
+  const at::Tensor second = at::tensor({1, 4, 7, 10}, at::kLong);
+  EXPECT_TRUE(at::equal(bank.at("up")[1], s.sources[0].at("up").index_select(0, second)));
+  EXPECT_TRUE(at::equal(bank.at("out")[1], s.sources[0].at("out").index_select(1, second)));
+  for (const auto& [role, tensor] : s.sources[0]) EXPECT_TRUE(at::equal(back.at(role), tensor)) << role;
+}
+
 TEST(Split, T42_state_keeps_the_labels) {
   Case s(3), other(3);
   s.split->plan(s.sources, s.site, nullptr, Random(0));

@@ -1,6 +1,4 @@
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/tensor.h>
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "moiety_testing/testing.h"
@@ -12,7 +10,7 @@ using testing::make;
 using testing::TestBank;
 using testing::TestParameters;
 
-constexpr std::int64_t top = 0, bottom = 1, not_top = 2;
+constexpr std::int64_t top = 0, bottom = 1, not_top = 2, random_k = 3, fixed_k = 4;
 
 struct Case {
   explicit Case(std::int64_t k, std::int64_t rule = top)
@@ -79,6 +77,64 @@ TEST(AvgK, bottom_and_not_top_are_the_other_experts) {
   EXPECT_FALSE(rest.eq(t.narrow(1, 0, 1)).any().item().toBool()) << "the best expert is among the others";
   EXPECT_EQ(others.router->cost(best.site).experts_per_row, 3);
   EXPECT_EQ(best.router->cost(best.site).experts_per_row, 2);
+}
+
+TEST(AvgK, random_experts_are_drawn_for_every_token_and_fixed_ones_once) {
+  Case drawn(2, random_k), fixed(2, fixed_k);
+  drawn.input.random = Random(5);
+  const at::Tensor a = drawn.router->route(drawn.input).experts, again = drawn.router->route(drawn.input).experts;
+  EXPECT_TRUE(at::equal(a, again)) << "a function of the stream";
+  drawn.input.random = Random(6);
+  EXPECT_FALSE(at::equal(a, drawn.router->route(drawn.input).experts));
+  EXPECT_FALSE(a.select(1, 0).eq(a.select(1, 1)).any().item().toBool()) << "two different ones";
+  std::vector<int> times(4, 0);
+  for (std::int64_t i = 0; i < a.numel(); ++i) ++times[static_cast<std::size_t>(a.flatten()[i].item().toLong())];
+  for (const int count : times) EXPECT_NEAR(count, 50, 25) << "each of four experts, 200 places";
+
+  const at::Tensor b = fixed.router->route(fixed.input).experts;
+  EXPECT_TRUE(at::equal(b, b[0].expand({100, 2})));
+  bool another = false;
+  for (std::uint64_t seed = 1; seed < 6; ++seed) {
+    fixed.router->prepare(nullptr, Random(seed));
+    another = another || !at::equal(fixed.router->route(fixed.input).experts, b);
+  }
+  EXPECT_TRUE(another) << "the seed chooses";
+}
+
+TEST(AvgK, fixed_experts_are_kept) {
+  Case made(2, fixed_k);
+  made.router->prepare(nullptr, Random(3));
+  testing::TestArchive archive;
+  made.router->state(archive);
+  Case read(2, fixed_k);
+  read.router->prepare(nullptr, Random(4));
+  archive.rewind();
+  read.router->state(archive);
+  EXPECT_TRUE(at::equal(read.router->route(read.input).experts, made.router->route(made.input).experts));
+}
+
+TEST(AvgK, balance_is_1_for_even_use_and_trains_keys_and_tokens_when_it_counts) {
+  Case s(2);
+  s.input.training = true;
+  EXPECT_TRUE(s.router->route(s.input).losses.empty()) << "nobody wants it";
+  s.input.wants_losses = true;
+  s.input.hidden.requires_grad_();
+  const Routing r = s.router->route(s.input);
+  ASSERT_EQ(r.losses.size(), 1U);
+  const at::Tensor scores = s.input.hidden.view({100, 3}).matmul(s.bank.keys().mean(1).t()), p = scores.softmax(1).mean(0);
+  at::Tensor share = at::zeros({4});
+  for (std::int64_t i = 0; i < 200; ++i) share[r.experts.flatten()[i].item().toLong()] += 1.0 / 200;
+  EXPECT_NEAR(r.losses[0].second.item().toDouble(), 4 * (share * p).sum().item().toDouble(), 1e-5);
+  r.losses[0].second.backward();
+  EXPECT_GT(s.input.hidden.grad().abs().sum().item().toDouble(), 0);
+  EXPECT_GT(s.bank.keys().grad().abs().sum().item().toDouble(), 0);
+
+  Case even(2);
+  even.input.wants_losses = true;
+  even.input.hidden.zero_();
+  even.input.mask = at::ones({2, 50}, at::kBool);
+  even.input.mask.narrow(1, 10, 40).fill_(false);
+  EXPECT_NEAR(even.router->route(even.input).losses[0].second.item().toDouble(), 1, 1e-6) << "equal probabilities, some padding";
 }
 
 TEST(AvgK, equal_scores_choose_the_lower_index) {

@@ -83,7 +83,7 @@ class TopK final : public Router {
       routing.weights = probabilities.gather(1, routing.experts);
     // p − p is exactly 0, so the value is exactly 1.
     if (options_.gate == Gate::straight_through) routing.weights = routing.weights - routing.weights.detach() + 1;
-    if (input.training) add_losses(input.mask, scores, probabilities, routing);
+    if (input.wants_losses) add_losses(input.mask, scores, probabilities, routing);
     return routing;
   }
 

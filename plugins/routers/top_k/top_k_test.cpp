@@ -98,7 +98,7 @@ double loss_of(const Routing& r, std::string_view name) {
 
 TEST(TopK, balance_is_one_when_even_and_the_number_of_experts_when_all_go_to_one) {
   Case s(1);
-  s.input.training = true;
+  s.input.training = s.input.wants_losses = true;
   // Token t of four is the unit vector that only expert t answers.
   s.site.width = 4;
   s.router->bind(s.site, s.parameters, s.bank);
@@ -112,14 +112,14 @@ TEST(TopK, balance_is_one_when_even_and_the_number_of_experts_when_all_go_to_one
 
 TEST(TopK, z_is_the_mean_squared_logsumexp) {
   Case s(1);
-  s.input.training = true;
+  s.input.training = s.input.wants_losses = true;
   const at::Tensor l = s.input.hidden.view({10, 3}).matmul(s.parameters.weight("gate").t());
   EXPECT_NEAR(loss_of(s.router->route(s.input), "z"), l.logsumexp(1).square().mean().item().toDouble(), 1e-6);
 }
 
 TEST(TopK, padding_does_not_count_in_losses) {
   Case s(2);
-  s.input.training = true;
+  s.input.training = s.input.wants_losses = true;
   const Routing half = [&] {
     RouterInput only = s.input;
     only.hidden = s.input.hidden.narrow(1, 0, 3);
@@ -172,7 +172,7 @@ TEST(TopK, its_score_is_asked_prepared_and_told) {
 TEST(TopK, a_score_of_sequences_routes_sequences) {
   Case s(1);
   s.score->rows_ = Rows::sequence;
-  s.input.training = true;
+  s.input.training = s.input.wants_losses = true;
   s.input.mask = at::ones({2, 5}, at::kBool);
   EXPECT_EQ(s.router->rows(), Rows::sequence);
   const Routing r = s.router->route(s.input);
@@ -199,7 +199,7 @@ TEST(TopK, one_token_one_expert_and_no_token) {
   Case s(1);
   s.site.experts = 1;
   s.router->bind(s.site, s.parameters, s.bank);
-  s.input.training = true;
+  s.input.training = s.input.wants_losses = true;
   s.input.hidden = testing::normal({1, 1, 3}, Random(3));
   const Routing single = s.router->route(s.input);
   EXPECT_EQ(single.experts.item().toLong(), 0);
