@@ -16,8 +16,8 @@ namespace moiety::engine {
 struct ForwardContext {
   bool training = false;
   std::int64_t step = 0;
-  Random random{0};  ///< the stream of this step and micro-batch; every place forks its own
-  double dropout = 0;
+  Random random{0};                              ///< the stream of this step and micro-batch; every place forks its own
+  double dropout = 0, unit_dropout = 0;          ///< of what leaves a part of a block; of a dense feed-forward's neurons
   std::vector<at::Tensor> losses;                ///< weighted auxiliary losses met on the way, 0-d
   at::Tensor sequence_domain, sequence_cluster;  ///< [B] int64 of the sequences computed; undefined: not known
   bool twice = false;                            ///< the plain forms, which can be differentiated twice

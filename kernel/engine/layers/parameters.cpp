@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <stdexcept>
 
 namespace moiety::engine {
@@ -20,14 +21,20 @@ Weight ParameterStore::declare(const std::string& name, Spec spec) {
   }
   for (const std::int64_t side : spec.shape)
     if (side < 0) throw std::invalid_argument("tensor " + name + " has a negative size");
-  Entry entry{name, std::move(spec), std::make_shared<at::Tensor>(), 0};
+  Entry entry;
+  entry.name = name;
+  entry.spec = std::move(spec);
+  entry.tensor = std::make_shared<at::Tensor>();
   entries_.push_back(entry);
   return Weight(entry.tensor);
 }
 
-void ParameterStore::allocate() {
+void ParameterStore::allocate() { lay_out(); }
+
+void ParameterStore::lay_out() {
   constexpr std::int64_t alignment = 16;
   std::int64_t size = 0, trained = 0;
+  segments_.clear();
   for (const bool trains : {true, false}) {
     for (Entry& entry : entries_) {
       if (entry.spec.trains != trains) continue;
@@ -56,6 +63,53 @@ void ParameterStore::allocate() {
   }
 }
 
+void ParameterStore::train_only(const Which& trained, const Which& adapted, LowRank rank, const Random& random) {
+  const at::NoGradGuard no_gradient;
+  std::vector<at::Tensor> values;
+  for (const Entry& entry : entries_) values.push_back(entry.tensor->detach().clone());
+  const std::size_t own = entries_.size();
+  for (std::size_t i = 0; i < own; ++i) {
+    const bool trains = entries_[i].spec.trains;
+    const bool through_adapter = trains && adapted && adapted(entries_[i]);
+    entries_[i].spec.trains = trains && !through_adapter && trained(entries_[i]);
+    if (!through_adapter) continue;
+    const Spec of = entries_[i].spec;
+    const std::string name = entries_[i].name;
+    std::vector<std::int64_t> a = of.shape, b = of.shape;
+    a[a.size() - 2] = rank.rank;
+    b.back() = rank.rank;
+    const double deviation = 1 / std::sqrt(static_cast<double>(of.shape.back()));
+    declare_adapter("lora." + name + ".a", spec("", std::move(a)).normal(deviation));
+    declare_adapter("lora." + name + ".b", spec("", std::move(b)));
+    adapters_.push_back({i, entries_.size() - 2, entries_.size() - 1, rank.alpha / static_cast<double>(rank.rank)});
+  }
+  lay_out();
+  for (std::size_t i = 0; i < own; ++i) entries_[i].tensor->copy_(values[i]);
+  for (const Adapter& adapter : adapters_) {
+    entries_[adapter.entry].base = *entries_[adapter.entry].tensor;
+    initialise(entries_[adapter.a], random);
+    initialise(entries_[adapter.b], random);
+  }
+  refresh();
+}
+
+void ParameterStore::declare_adapter(const std::string& name, Spec spec) {
+  Entry entry;
+  entry.name = name;
+  entry.spec = std::move(spec);
+  entry.tensor = std::make_shared<at::Tensor>();
+  entry.adapter = true;
+  entries_.push_back(std::move(entry));
+}
+
+void ParameterStore::refresh() const {
+  for (const Adapter& adapter : adapters_) {
+    const at::Tensor &a = *entries_[adapter.a].tensor, &b = *entries_[adapter.b].tensor;
+    const Entry& entry = entries_[adapter.entry];
+    *entry.tensor = entry.base + at::matmul(b, a) * adapter.scale;
+  }
+}
+
 void ParameterStore::initialise(const Entry& entry, const Random& random) {
   const at::NoGradGuard no_gradient;
   at::Tensor values = at::full(entry.spec.shape, entry.spec.constant, at::TensorOptions(at::kDouble));
@@ -79,7 +133,13 @@ const ParameterStore::Entry* ParameterStore::find(const std::string& name) const
 
 std::int64_t ParameterStore::total() const {
   std::int64_t n = 0;
-  for (const Entry& entry : entries_) n += entry.size();
+  for (const Entry& entry : entries_) n += entry.adapter ? 0 : entry.size();
+  return n;
+}
+
+std::int64_t ParameterStore::trainable() const {
+  std::int64_t n = 0;
+  for (const Entry& entry : entries_) n += entry.spec.trains ? entry.size() : 0;
   return n;
 }
 

@@ -42,7 +42,7 @@ PlannedModel dense_facts(const Architecture& a) {
                 static_cast<double>(a.classes) * (d + 1);
   if (a.position == Position::learned) facts.total += static_cast<double>(a.context) * d;
   if (a.read_out == ReadOut::untied) facts.total += vocabulary * d;
-  facts.active = facts.total;
+  facts.active = facts.trainable = facts.total;
   return facts;
 }
 
@@ -50,6 +50,11 @@ PlannedModel facts_of(const Gpt& model) {
   PlannedModel facts = dense_facts(model.architecture());
   facts.total = static_cast<double>(model.parameters().total());
   facts.active = facts.total;
+  facts.trainable = static_cast<double>(model.parameters().trainable());
+  const auto& entries = model.parameters().entries();
+  facts.body_trains = std::any_of(entries.begin(), entries.end(), [](const auto& entry) {
+    return entry.spec.trains && entry.name.rfind("head.", 0) != 0 && entry.name.rfind("read_out.", 0) != 0;
+  });
   for (const auto& site : model.sites()) {
     set_experts(facts, *site, false);
     facts.active -= idle_parameters(*site, model.parameters(), site_prefix(site->site().place, site->site().layer));
@@ -107,6 +112,15 @@ double training_memory(const PlannedModel& model, double rows) {
   return program + 4 * (4 * model.total + rows * a_row);
 }
 
+namespace {
+
+double read_out_flops(const Architecture& a, const Work& work) {
+  return 2 * static_cast<double>(a.width) *
+         (static_cast<double>(a.vocabulary) * work.language_read_outs + static_cast<double>(a.classes) * work.class_read_outs);
+}
+
+}  // namespace
+
 double forward_flops(const PlannedModel& model, const Work& work) {
   const Architecture& a = model.architecture;
   const auto d = static_cast<double>(a.width);
@@ -121,10 +135,14 @@ double forward_flops(const PlannedModel& model, const Work& work) {
         per_micro_batch += site.deriving * std::min(static_cast<double>(std::max<std::int64_t>(1, site.experts)), together);
     }
   }
-  const double read_out =
-      d * (static_cast<double>(a.vocabulary) * work.language_read_outs + static_cast<double>(a.classes) * work.class_read_outs);
   return 2 * (per_token * work.tokens + per_sequence * work.sequences + per_pair * work.pairs +
-              per_micro_batch * work.micro_batches + read_out);
+              per_micro_batch * work.micro_batches) +
+         read_out_flops(a, work);
+}
+
+double training_flops(const PlannedModel& model, const Work& work) {
+  const double forward = forward_flops(model, work);
+  return forward + 2 * (model.body_trains ? forward : read_out_flops(model.architecture, work));
 }
 
 }  // namespace moiety::engine

@@ -7,7 +7,9 @@
 //             derived once for each expert that a micro-batch may run
 //   attention 2·d for every pair of a row and a row it sees (scores, then mixing), for each expert that the row runs
 //   read-out  vocabulary·d a token (language), classes·d a sequence (classification)
-// Embeddings, norms, softmax and activations are left out. Training is three times the forward pass: backward is two passes more.
+// Embeddings, norms, softmax and activations are left out, and the products of low-rank adapters (a matrix once a micro-batch).
+// Training is three times the forward pass: backward is two passes more; of the read-out alone where nothing before it trains.
+// Frozen layers below one that trains are counted as if they trained.
 #ifndef MOIETY_KERNEL_ENGINE_MODEL_COST_H_
 #define MOIETY_KERNEL_ENGINE_MODEL_COST_H_
 
@@ -32,6 +34,8 @@ struct PlannedModel {
   Architecture architecture;
   std::vector<SiteCost> attention, feed_forward;       ///< by layer
   double total = 0, active = 0;                        ///< parameters
+  double trainable = 0;                                ///< of them, and adapters
+  bool body_trains = true;                             ///< something before the read-out does
   std::set<std::string> shared_tensors;                ///< names counted already
   std::int64_t trained_steps = 0, schedule_steps = 0;  ///< of the training that left it: where `continues` goes on
   double tokens_per_step = 0;
@@ -73,7 +77,7 @@ double forward_flops(const PlannedModel& model, const Work& work);
 /// Bytes that training with `rows` tokens at once needs, roughly: parameters four times (value, gradient, two moments) and
 /// activations.
 double training_memory(const PlannedModel& model, double rows);
-inline double training_flops(const PlannedModel& model, const Work& work) { return 3 * forward_flops(model, work); }
+double training_flops(const PlannedModel& model, const Work& work);
 
 }  // namespace moiety::engine
 

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <functional>
+
 #include "kernel/engine/model/dense_roles.h"
 #include "kernel/engine/model/model_file.h"
 
@@ -21,40 +23,68 @@ std::int64_t common_neurons(const Gpt& model) {
   return neurons;
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Gpt>> dense_expert(const Gpt& model, std::int64_t expert) {
-  const at::NoGradGuard no_gradient;
+/// All tensors of the model but those of its sites, whose places hold the dense layer that `roles` gives.
+Result<std::unique_ptr<Gpt>> with_dense_sites(const Gpt& model, std::int64_t neurons,
+                                              const std::function<Result<TensorMap>(const ExpertSite&)>& roles) {
   if (model.sites().empty()) return fail(ErrorKind::failed, "the model read has no experts");
   Architecture shape = model.architecture();
-  shape.inner = common_neurons(model);
-  if (shape.inner == 0) return fail(ErrorKind::failed, "feed-forwards and experts of different sizes make no dense model");
+  shape.inner = neurons;
   TensorMap tensors;
   for (const auto& entry : model.parameters().entries()) tensors.emplace(entry.name, *entry.tensor);
   for (const auto& site : model.sites()) {
     const Site& place = site->site();
-    if (expert < 0 || expert >= place.experts)
-      return fail(ErrorKind::failed, fmt::format("there is no expert {}: the {} of layer {} has {}", expert, name_of(place.place),
-                                                 place.layer, place.experts));
     const std::string prefix = site_prefix(place.place, place.layer);
     for (auto entry = tensors.begin(); entry != tensors.end();) {
       const bool of_site = entry->first.rfind(prefix, 0) == 0 && entry->first.rfind(prefix + "norm.", 0) != 0;
       entry = of_site || entry->first.rfind("all_sites.", 0) == 0 ? tensors.erase(entry) : std::next(entry);
     }
-    TensorMap roles;
-    const std::vector<std::int64_t> one{expert};
-    for (const auto& rule : roles_of(place)) {
-      const at::Tensor value = site->bank().maybe(rule.role, &one);
-      // A bias that the experts have not is 0 in the dense layer.
-      std::vector<std::int64_t> sides = rule.shape;
-      for (std::int64_t& side : sides) side = side < 0 ? site->bank().neurons() : side;
-      roles.emplace(rule.role, value.defined() ? value.select(0, 0).contiguous() : at::zeros(sides));
-    }
-    for (const auto& [name, value] : dense_tensors(roles, place.place, place.layer)) tensors[name] = value;
+    const auto dense = roles(*site);
+    if (!dense) return pass(dense);
+    for (const auto& [name, value] : dense_tensors(*dense, place.place, place.layer)) tensors[name] = value;
   }
   auto dense = std::make_unique<Gpt>(shape, Sites{});
   if (auto status = load_tensors(*dense, tensors); !status) return pass(status);
   return dense;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Gpt>> dense_expert(const Gpt& model, std::int64_t expert) {
+  const at::NoGradGuard no_gradient;
+  const std::int64_t neurons = common_neurons(model);
+  if (neurons == 0) return fail(ErrorKind::failed, "feed-forwards and experts of different sizes make no dense model");
+  return with_dense_sites(model, neurons, [&](const ExpertSite& site) -> Result<TensorMap> {
+    const Site& place = site.site();
+    if (expert < 0 || expert >= place.experts)
+      return fail(ErrorKind::failed, fmt::format("there is no expert {}: the {} of layer {} has {}", expert, name_of(place.place),
+                                                 place.layer, place.experts));
+    TensorMap roles;
+    const std::vector<std::int64_t> one{expert};
+    for (const auto& rule : roles_of(place)) {
+      const at::Tensor value = site.bank().maybe(rule.role, &one);
+      // A bias that the experts have not is 0 in the dense layer.
+      std::vector<std::int64_t> sides = rule.shape;
+      for (std::int64_t& side : sides) side = side < 0 ? neurons : side;
+      roles.emplace(rule.role, value.defined() ? value.select(0, 0).contiguous() : at::zeros(sides));
+    }
+    return roles;
+  });
+}
+
+Result<std::unique_ptr<Gpt>> recomposed(const Gpt& model) {
+  const at::NoGradGuard no_gradient;
+  return with_dense_sites(model, model.architecture().inner, [&](const ExpertSite& site) -> Result<TensorMap> {
+    const Instance& constructor = site.constructor();
+    TensorMap bank;
+    for (const auto& rule : roles_of(site.site()))
+      if (site.bank().has(rule.role)) bank.emplace(rule.role, site.bank().weight(rule.role).detach());
+    TensorMap dense =
+        call("collapse", constructor, [&] { return constructor.as<ExpertConstructor>().collapse(bank, site.site()); });
+    if (dense.empty())
+      return fail(ErrorKind::usage,
+                  fmt::format("{} knows no way back: its experts are not the parts of one dense layer", constructor.name));
+    return dense;
+  });
 }
 
 }  // namespace moiety::engine

@@ -1,4 +1,4 @@
-// One expert of every site, as a dense model of the same shape.
+// Dense models made of what a model with experts holds.
 #ifndef MOIETY_KERNEL_ENGINE_MODEL_DENSE_EXPERT_H_
 #define MOIETY_KERNEL_ENGINE_MODEL_DENSE_EXPERT_H_
 
@@ -9,10 +9,13 @@
 
 namespace moiety::engine {
 
-/// A model whose attentions and feed-forwards are those of expert number `expert` of each site, derived roles computed once: to
-/// its rows it gives what the model gives to rows that run this expert with weight 1. The experts of all feed-forwards must be
-/// of one size, and of the dense layers' where a layer has no experts.
+/// The model that is left when every site is its expert of this number. An error: there is none of that number, or feed-forwards
+/// would be of different sizes.
 Result<std::unique_ptr<Gpt>> dense_expert(const Gpt& model, std::int64_t expert);
+
+/// The model whose layers compute what all experts of each site together compute, each with weight 1, as their constructors put
+/// them back. An error: a constructor knows no way back.
+Result<std::unique_ptr<Gpt>> recomposed(const Gpt& model);
 
 }  // namespace moiety::engine
 

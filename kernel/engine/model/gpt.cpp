@@ -115,6 +115,7 @@ at::Tensor Gpt::embed(const Batch& batch, ForwardContext& context) const {
   for (std::int64_t i = 0; i < spans.count(); ++i)
     TORCH_CHECK(spans.length(i) >= 1 && spans.length(i) <= architecture_.context, "a sequence of ", spans.length(i),
                 " tokens; the context is ", architecture_.context);
+  parameters_.refresh();
   at::Tensor x = at::embedding(*tokens_, batch.tokens);
   if (positions_) x = x + at::embedding(*positions_, positions_of(spans));
   return dropout(x, context.training ? context.dropout : 0, context.random.fork("embedding"));
@@ -166,7 +167,11 @@ at::Tensor Gpt::think(const at::Tensor& normal, const Layer& layer, std::int64_t
     const FeedForwardWeights weights{with_up(*layer.in, tensor_of(layer.up), 0),
                                      in_bias.defined() ? with_up(in_bias, up_bias, 0) : in_bias, *layer.out,
                                      tensor_of(layer.out_bias), architecture_.activation};
-    y = context.twice ? plain_feed_forward(normal, weights, at::Tensor()) : feed_forward(normal, weights, at::Tensor());
+    at::Tensor units;
+    if (context.training && context.unit_dropout > 0)
+      units = dropout(at::ones({normal.size(0), architecture_.inner}, normal.options()), context.unit_dropout,
+                      context.random.fork("units").fork(static_cast<std::uint64_t>(index)));
+    y = context.twice ? plain_feed_forward(normal, weights, units) : feed_forward(normal, weights, units);
   }
   return dropout(y, context.training ? context.dropout : 0,
                  context.random.fork("feed_forward").fork(static_cast<std::uint64_t>(index)));

@@ -89,8 +89,18 @@ nlohmann::json describe_sites(const Gpt& model) {
 }
 
 NamedTensors tensors_of(const Gpt& model) {
+  const at::NoGradGuard no_gradient;
+  model.parameters().refresh();
   NamedTensors tensors;
-  for (const auto& entry : model.parameters().entries()) tensors.emplace_back(entry.name, *entry.tensor);
+  for (const auto& entry : model.parameters().entries())
+    if (!entry.adapter) tensors.emplace_back(entry.name, *entry.tensor);
+  return tensors;
+}
+
+NamedTensors trained_tensors_of(const Gpt& model) {
+  NamedTensors tensors;
+  for (const auto& entry : model.parameters().entries())
+    tensors.emplace_back(entry.name, entry.base.defined() ? entry.base : *entry.tensor);
   return tensors;
 }
 
@@ -149,10 +159,12 @@ Status load_tensors(Gpt& model, const TensorMap& tensors, const std::string& fre
     if (!fresh.empty() && entry.name.rfind(fresh, 0) == 0) continue;
     const auto found = tensors.find(entry.name);
     if (found == tensors.end()) return fail(ErrorKind::failed, "the stored model has no tensor " + entry.name);
-    if (found->second.sizes() != entry.tensor->sizes())
+    const at::Tensor& into = entry.base.defined() ? entry.base : *entry.tensor;
+    if (found->second.sizes() != into.sizes())
       return fail(ErrorKind::failed, "the stored model's tensor " + entry.name + " has another shape");
-    entry.tensor->copy_(found->second);
+    into.copy_(found->second);
   }
+  model.parameters().refresh();
   for (const auto& [name, tensor] : tensors) {
     if (model.parameters().find(name) == nullptr && (ignored.empty() || name.rfind(ignored, 0) != 0))
       return fail(ErrorKind::failed, "the stored model has a tensor " + name + " that nothing uses");

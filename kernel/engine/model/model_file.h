@@ -30,7 +30,9 @@ Result<TensorMap> read_site_state(const std::string& artifact, const nlohmann::j
 
 /// "sites" of a manifest.
 nlohmann::json describe_sites(const Gpt& model);
+/// What the model computes with, adapters added to their matrices; as a checkpoint keeps it: these matrices and adapters apart.
 NamedTensors tensors_of(const Gpt& model);
+NamedTensors trained_tensors_of(const Gpt& model);
 NamedTensors state_of_sites(Gpt& model);
 
 /// Makes the sites that a manifest describes: make → state. `state` is the artifact's, or that of a checkpoint.

@@ -34,6 +34,26 @@ MOIETY_CLONES void update(float* values, float* gradient, float* first, float* s
   }
 }
 
+MOIETY_CLONES void descend(float* values, float* gradient, float* momentum, std::int64_t size, const Factors& f) {
+  for (std::int64_t i = 0; i < size; ++i) {
+    const float m = f.beta1 * momentum[i] + gradient[i] * f.scale;
+    momentum[i] = m;
+    values[i] = values[i] * f.shrink - f.rate * m;
+    gradient[i] = 0;
+  }
+}
+
+double clipped(double norm, double clip) { return clip > 0 && norm > clip ? clip / norm : 1.0; }
+
+/// body(begin, count) over pieces of a segment, divided among threads.
+template <class Body>
+void in_pieces(const DecaySegment& segment, const Body& body) {
+  const std::int64_t size = segment.end - segment.begin, chunks = (size + chunk - 1) / chunk;
+  in_lanes(chunks, lanes_for(chunks), [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    body(segment.begin + begin * chunk, std::min(size, end * chunk) - begin * chunk);
+  });
+}
+
 }  // namespace
 
 double gradient_norm(const float* gradient, std::int64_t size) {
@@ -52,7 +72,7 @@ void adamw_step(const std::vector<DecaySegment>& segments, float* values, float*
                 std::int64_t step, double learning_rate, double norm, const AdamOptions& options) {
   const double correction1 = 1 - std::pow(options.beta1, static_cast<double>(step));
   const double correction2 = 1 - std::pow(options.beta2, static_cast<double>(step));
-  const double scale = options.clip > 0 && norm > options.clip ? options.clip / norm : 1.0;
+  const double scale = clipped(norm, options.clip);
   for (const DecaySegment& segment : segments) {
     const Factors factors{static_cast<float>(scale),
                           static_cast<float>(options.beta1),
@@ -61,10 +81,22 @@ void adamw_step(const std::vector<DecaySegment>& segments, float* values, float*
                           segment.decays ? static_cast<float>(1 - learning_rate * options.weight_decay) : 1.0F,
                           static_cast<float>(1 / std::sqrt(correction2)),
                           static_cast<float>(options.epsilon)};
-    const std::int64_t size = segment.end - segment.begin, chunks = (size + chunk - 1) / chunk;
-    in_lanes(chunks, lanes_for(chunks), [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-      const std::int64_t from = segment.begin + begin * chunk, count = std::min(size, end * chunk) - begin * chunk;
+    in_pieces(segment, [&](std::int64_t from, std::int64_t count) {
       update(values + from, gradient + from, first + from, second + from, count, factors);
+    });
+  }
+}
+
+void sgd_step(const std::vector<DecaySegment>& segments, float* values, float* gradient, float* momentum, double learning_rate,
+              double norm, const AdamOptions& options) {
+  for (const DecaySegment& segment : segments) {
+    Factors factors{};
+    factors.scale = static_cast<float>(clipped(norm, options.clip));
+    factors.beta1 = static_cast<float>(options.beta1);
+    factors.rate = static_cast<float>(learning_rate);
+    factors.shrink = segment.decays ? static_cast<float>(1 - learning_rate * options.weight_decay) : 1.0F;
+    in_pieces(segment, [&](std::int64_t from, std::int64_t count) {
+      descend(values + from, gradient + from, momentum + from, count, factors);
     });
   }
 }

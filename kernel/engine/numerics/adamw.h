@@ -27,6 +27,11 @@ double gradient_norm(const float* gradient, std::int64_t size);
 void adamw_step(const std::vector<DecaySegment>& segments, float* values, float* gradient, float* first, float* second,
                 std::int64_t step, double learning_rate, double norm, const AdamOptions& options);
 
+/// Stochastic gradient descent with momentum: m ← momentum · m + g, x ← (1 − rate · weight_decay) x − rate · m. `beta1` is the
+/// momentum, 0: plain; the rest as above.
+void sgd_step(const std::vector<DecaySegment>& segments, float* values, float* gradient, float* momentum, double learning_rate,
+              double norm, const AdamOptions& options);
+
 }  // namespace moiety::engine
 
 #endif  // MOIETY_KERNEL_ENGINE_NUMERICS_ADAMW_H_

@@ -70,6 +70,31 @@ TEST(AdamW, norm_does_not_depend_on_the_number_of_threads) {
   EXPECT_TRUE(std::isnan(gradient_norm(gradient.data(), 100001)));
 }
 
+TEST(Sgd, is_the_formula_with_momentum_decay_and_clipping) {
+  const std::int64_t size = 40000, half = 20000;  // more than one piece
+  for (const double momentum : {0.0, 0.9}) {
+    AdamOptions options;
+    options.beta1 = momentum;
+    options.weight_decay = 0.1;
+    options.clip = 0.5;
+    Random random(3);
+    std::vector<float> values(size), moments(size), gradient(size);
+    for (float& value : values) value = static_cast<float>(random.normal());
+    std::vector<double> expected(values.begin(), values.end()), m(size, 0.0);
+    for (int step = 1; step <= 3; ++step) {
+      for (float& g : gradient) g = static_cast<float>(0.01 * random.normal());
+      const double norm = gradient_norm(gradient.data(), size), scale = norm > 0.5 ? 0.5 / norm : 1;
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        m[i] = momentum * m[i] + scale * static_cast<double>(gradient[i]);
+        expected[i] = expected[i] * (i < static_cast<std::size_t>(half) ? 1 - 0.3 * 0.1 : 1) - 0.3 * m[i];
+      }
+      sgd_step({{0, half, true}, {half, size, false}}, values.data(), gradient.data(), moments.data(), 0.3, norm, options);
+      for (const float g : gradient) ASSERT_EQ(g, 0);
+    }
+    for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(static_cast<double>(values[i]), expected[i], 1e-5) << i;
+  }
+}
+
 TEST(Schedule, rises_then_falls_to_the_floor) {
   const Schedule schedule{0.1, Decay::cosine, 0.1};
   EXPECT_DOUBLE_EQ(schedule.factor(0, 100), 0.1);
@@ -77,7 +102,7 @@ TEST(Schedule, rises_then_falls_to_the_floor) {
   EXPECT_DOUBLE_EQ(schedule.factor(10, 100), 1);
   for (std::int64_t step = 10; step < 99; ++step) EXPECT_GT(schedule.factor(step, 100), schedule.factor(step + 1, 100));
   EXPECT_NEAR(schedule.factor(99, 100), 0.1, 1e-3);
-  const Schedule constant{0, Decay::constant, 0.1};
+  const Schedule constant{0, Decay::none, 0.1};
   EXPECT_EQ(constant.factor(0, 3), 1);
   EXPECT_EQ(constant.factor(2, 3), 1);
   const Schedule short_run{0.02, Decay::cosine, 0.1};

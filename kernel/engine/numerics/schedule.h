@@ -10,7 +10,7 @@
 
 namespace moiety::engine {
 
-MOIETY_CHOICE(Decay, cosine, constant);
+MOIETY_CHOICE(Decay, cosine, none);
 
 struct Schedule {
   double warmup = 0.02;  ///< share of the steps in which the rate rises linearly
@@ -21,7 +21,7 @@ struct Schedule {
   double factor(std::int64_t step, std::int64_t steps) const {
     const double rising = std::ceil(warmup * static_cast<double>(steps));
     if (static_cast<double>(step) < rising) return static_cast<double>(step + 1) / rising;
-    if (decay == Decay::constant) return 1;
+    if (decay == Decay::none) return 1;
     const double left = std::max(1.0, static_cast<double>(steps) - rising);
     const double done = std::min(1.0, (static_cast<double>(step) - rising) / left);
     return floor + (1 - floor) * 0.5 * (1 + std::cos(3.14159265358979323846 * done));

@@ -202,7 +202,7 @@ TEST_F(Making, weights_of_losses_come_from_the_text_over_the_declaration) {
   EXPECT_FALSE(make("router", {{"use", "top-k"}, {"losses", {{"balanc", 0.01}}}}));
   EXPECT_THAT(problems_[0].message, HasSubstr("router/top-k@1 has no loss `balanc`; did you mean `balance`?"));
   EXPECT_FALSE(make("router", {{"use", "top-k"}, {"losses", {{"z", -1}}}}));
-  EXPECT_FALSE(make("router", {{"use", "avg-k"}, {"losses", {{"balance", 1}}}}));
+  EXPECT_FALSE(make("router", {{"use", "uniform"}, {"losses", {{"balance", 1}}}}));
 }
 
 TEST_F(Making, P05_a_constructor_that_throws_is_a_problem) {
@@ -232,7 +232,7 @@ TEST(Probe, P09_says_all_about_a_good_file_and_the_reason_about_a_bad_one) {
   EXPECT_FALSE(j.contains("error"));
   EXPECT_EQ(j["plugin"]["name"], "avg-k");
   EXPECT_EQ(j["components"][0]["name"], "avg-k");
-  EXPECT_EQ(j["components"][0]["parameters"][1]["choices"], json({"top", "bottom", "not-top"}));
+  EXPECT_EQ(j["components"][0]["parameters"][1]["choices"], json({"top", "bottom", "not-top", "random", "fixed"}));
   EXPECT_EQ(j["build"], describe_own_build());
   EXPECT_EQ(j["build_id"].get<std::string>().size(), 40U);
   EXPECT_GT(j["size"], 1000);

@@ -26,7 +26,8 @@ Status write_artifact(const std::string& folder, const Job& job, const StageOutc
   manifest["cost"] = {{"tokens", cost.tokens},
                       {"flops", cost.flops},
                       {"total_parameters", cost.total_parameters},
-                      {"active_parameters", cost.active_parameters}};
+                      {"active_parameters", cost.active_parameters},
+                      {"trainable_parameters", cost.trainable_parameters}};
   manifest.merge_patch(more);
   for (const auto& [name, content] : files) {
     if (auto status = write_file(folder + "/" + name, content); !status) return status;

@@ -20,6 +20,8 @@ namespace {
 
 MOIETY_CHOICE(Rest, average, first);
 
+MOIETY_CHOICE(CalibrationSplit, train, valid);
+
 struct ConstructOptions {
   Layers layers, attention_layers;
   std::shared_ptr<ExpertConstructor> experts, attention_experts;
@@ -27,6 +29,7 @@ struct ConstructOptions {
   double capacity = 0, attention_capacity = 0;
   Rest rest;
   std::int64_t windows, dimensions;
+  CalibrationSplit calibration_split;
 };
 
 constexpr const char* capacity_doc =
@@ -45,17 +48,20 @@ constexpr Parameter parameters[] = {
     param<&ConstructOptions::rest>("rest", Rest::average,
                                    "of several models: what becomes of all that is no expert: their mean, or the first one's"),
     param<&ConstructOptions::windows>("calibrate.windows", 1024,
-                                      "training windows that components look at before they start, if they ask for it")
+                                      "windows that components look at before they start, if they ask for it")
         .range(1, 1000000)
         .in("windows"),
+    param<&ConstructOptions::calibration_split>("calibrate.split", CalibrationSplit::train,
+                                                "which part of the corpus they are of"),
     param<&ConstructOptions::dimensions>("calibrate.dimensions", 64,
                                          "to which points made of them are projected; 0: they are not")
         .at_least(0)
         .in("numbers")};
 
-constexpr Output results[] = {metric("experts", "experts", 0, "of each site"),
-                              metric("total_parameters", "parameters", 0, "of the model"),
-                              metric("active_parameters", "parameters", 0, "that one token uses")};
+constexpr Output results[] = {
+    metric("clusters", "experts", 0, "of the first new site: what its router or constructor divided it into"),
+    metric("total_parameters", "parameters", 0, "of the model"),
+    metric("active_parameters", "parameters", 0, "that one token uses")};
 
 /// One table of the stage: a place, its layers, its text.
 struct Wanted {
@@ -109,7 +115,8 @@ Result<Recording> record(StageContext& context, const ModelFile& file, const std
                                                corpus->facts().vocabulary));
   const auto model = model_from(file, context.components);
   if (!model) return pass(model);
-  Recording recording(**model, corpus->streams(TrainingSplit::train), places, options.windows, options.dimensions,
+  const TrainingSplit split = options.calibration_split == CalibrationSplit::train ? TrainingSplit::train : TrainingSplit::valid;
+  Recording recording(**model, corpus->streams(split), places, options.windows, options.dimensions,
                       [&](std::int64_t done, std::int64_t all) {
                         context.protocol.progress("windows", static_cast<double>(done), static_cast<double>(all), 0, "calibrate");
                         return context.stop.load() == 0;
@@ -261,7 +268,7 @@ Result<StageOutcome> run(StageContext& context) {
   outcome.cost.total_parameters = facts.total;
   outcome.cost.active_parameters = facts.active;
   outcome.results = {
-      {"experts", fresh.front()->site().experts}, {"total_parameters", facts.total}, {"active_parameters", facts.active}};
+      {"clusters", fresh.front()->site().experts}, {"total_parameters", facts.total}, {"active_parameters", facts.active}};
   // What routers ask for about windows goes with the model: whoever trains or measures it needs the labels.
   if (!files->empty()) {
     auto inherited = inherited_files(files->front().path);

@@ -119,7 +119,7 @@ Status load_moments(const Gpt& model, const TensorMap& by_name, Moments& moments
 }
 
 at::Tensor preconditioner_of(const Moments& moments, std::int64_t step, double beta2, double epsilon) {
-  if (step < 1) return {};
+  if (step < 1 || beta2 == 0) return {};
   const double correction = 1 - std::pow(beta2, static_cast<double>(step));
   return ((moments.second / correction).sqrt() + epsilon).reciprocal();
 }

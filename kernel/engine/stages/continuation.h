@@ -24,7 +24,7 @@ struct Moments {
 struct ScheduleState {
   std::int64_t step = 0, steps = 0;
   double tokens_per_step = 0;     ///< 0: not known beforehand
-  double beta2 = 0, epsilon = 0;  ///< of AdamW, which its second moment is read with
+  double beta2 = 0, epsilon = 0;  ///< of AdamW, which its second moment is read with; else 0
 
   nlohmann::json to_json() const;
   static std::optional<ScheduleState> from_json(const nlohmann::json& json);
@@ -45,7 +45,8 @@ Result<TrainingState> read_training_state(const ModelFile& file);
 /// Moments by name into the flat ones; a tensor without moments keeps 0.
 Status load_moments(const Gpt& model, const TensorMap& by_name, Moments& moments);
 
-/// What AdamW multiplies a gradient by after `step` steps: 1 / (√v̂ + ε), flat; undefined before the first one.
+/// What AdamW multiplies a gradient by after `step` steps: 1 / (√v̂ + ε), flat; undefined before the first
+/// one and where another optimizer has none (`beta2` is 0).
 at::Tensor preconditioner_of(const Moments& moments, std::int64_t step, double beta2, double epsilon);
 
 /// After `fresh` sites took the place of dense tensors: the file with their moments moved like the numbers they belong to where

@@ -19,15 +19,27 @@ MOIETY_CHOICE(TextSplit, test, valid, train);
 struct EvaluateOptions {
   DataSelection data;
   TextSplit split = TextSplit::test;
-  std::optional<std::int64_t> items;
+  std::optional<std::int64_t> items, windows;
+  std::int64_t ignore_first = 0;
   std::vector<std::string> on, at;
   Combination ensemble = Combination::mean;
+
+  /// How much text is measured; 0: all.
+  std::int64_t text_tokens(std::int64_t context) const { return windows ? *windows * context : data.tokens; }
 };
 
 constexpr Parameter parameters[] = {
     optional<&EvaluateOptions::data>("data",
                                      "which text; `tokens` are divided evenly over the domains, the first windows of each"),
     param<&EvaluateOptions::split>("data.split", TextSplit::test, "which part of the corpus"),
+    optional<&EvaluateOptions::windows>("windows",
+                                        "at most so many of the text, divided evenly over the domains; in place of "
+                                        "`data.tokens`")
+        .range(1, 100000000)
+        .in("windows"),
+    param<&EvaluateOptions::ignore_first>("ignore_first", 0, "of each window, whose losses are not counted")
+        .range(0, 1000000)
+        .in("tokens"),
     optional<&EvaluateOptions::on>("on", "sets of the task the model was tuned for: test, valid"),
     optional<&EvaluateOptions::items>(
         "items", "at most so many items of each set, spread over it, the same for every seed; all when left out")
@@ -90,14 +102,16 @@ Status measure_text(StageContext& context, const EvaluateOptions& options, const
   const auto losses = measured.models.token_losses(
       {&streams, &selection->names, &facts.domains, length, options.split == TextSplit::train}, context.components);
   if (!losses) return pass(losses);
-  const FixedWindows windows = measured_windows(streams, length, options.data.tokens);
+  if (options.ignore_first >= length)
+    return fail(ErrorKind::usage, fmt::format("ignore_first: a window has {} tokens, none would be left", length));
+  const FixedWindows windows = measured_windows(streams, length, options.text_tokens(length));
   std::int64_t count = 0;
   for (const auto& of_domain : windows) count += of_domain.second;
   LossSum total;
   Work work;
   for (const auto& [domain, number] : windows) {
     if (number == 0) continue;
-    const LossSum sum = loss_of(*losses, streams, length, domain, number, 16);
+    const LossSum sum = loss_of(*losses, streams, length, domain, number, 16, options.ignore_first);
     const std::string& label = selection->names[static_cast<std::size_t>(domain)];
     context.series.log("loss", 0, sum.mean(), measured.row("domain", label));
     context.series.log("perplexity", 0, std::exp(sum.mean()), measured.row("domain", label));
@@ -106,8 +120,8 @@ Status measure_text(StageContext& context, const EvaluateOptions& options, const
     total.loss += sum.loss;
     total.tokens += sum.tokens;
     work.add_sequences(static_cast<double>(number), static_cast<double>(length));
-    context.protocol.progress("tokens", static_cast<double>(total.tokens), static_cast<double>(count * length), total.mean(),
-                              "evaluate");
+    context.protocol.progress("tokens", static_cast<double>(total.tokens),
+                              static_cast<double>(count * (length - options.ignore_first)), total.mean(), "evaluate");
     if (context.stop.load() != 0) {
       outcome.ending = Ending::interrupted;
       break;
@@ -211,6 +225,10 @@ CheckResult check(const CheckContext& context) {
     if (!split_of(set))
       result.problems.push_back(
           {"on", fmt::format("the task has no set `{}`; {}", set, suggestion(set, {"test", "valid", "train"}))});
+  if (options.windows && options.data.tokens > 0)
+    result.problems.push_back({"windows", "says the same as data.tokens: only one of them can be given"});
+  if ((options.windows || options.ignore_first > 0) && !options.data.given)
+    result.problems.push_back({options.windows ? "windows" : "ignore_first", "is about text, but no `data` is measured"});
   const auto inputs = job.all_inputs("from");
   if (inputs.empty()) result.problems.push_back({"from", "a model to measure is needed"});
   if (!options.at.empty() && options.at.size() != inputs.size())
@@ -229,10 +247,13 @@ CheckResult check(const CheckContext& context) {
     }
     if (!options.on.empty() && model->architecture.classes == 0)
       result.problems.push_back({"on", "the model read has no classification head: evaluate a fine-tuned stage"});
+    if (options.data.given && options.ignore_first >= model->architecture.context)
+      result.problems.push_back(
+          {"ignore_first", fmt::format("a window has {} tokens, none would be left", model->architecture.context)});
     Work work;
-    if (options.data.tokens > 0) {
+    if (const std::int64_t tokens = options.text_tokens(model->architecture.context); tokens > 0) {
       const auto length = static_cast<double>(model->architecture.context);
-      work.add_sequences(std::ceil(static_cast<double>(options.data.tokens) / length), length);
+      work.add_sequences(std::ceil(static_cast<double>(tokens) / length), length);
       work.language_read_outs = work.tokens;
     }
     result.cost.tokens = work.tokens;

@@ -25,7 +25,7 @@ constexpr Parameter parameters[] = {
                                          "measured; 0: as many as the context holds")
         .range(0, 1000000)
         .in("tokens"),
-    param<&FinetuneOptions::learning_rate>("learning_rate", 1e-3, "AdamW's peak rate").above(0),
+    param<&FinetuneOptions::learning_rate>("learning_rate", 1e-3, "peak rate").above(0),
     MOIETY_TRAINING_PARAMETERS(FinetuneOptions),
     param<&FinetuneOptions::every_steps>("validation.every_steps", 0, "steps between two validations; 0: only at the end")
         .at_least(0)
@@ -75,6 +75,7 @@ Result<StageOutcome> run(StageContext& context) {
   StageOutcome outcome;
   outcome.model = std::move(start->model);
   Gpt& model = *outcome.model;
+  if (auto status = choose_trained(context, options, model); !status) return pass(status);
   const std::int64_t length = model.architecture().longest_item();
   const auto examples =
       examples_of(options.budget, options.batch, items.count(), mean_length(task->facts(), model.architecture()));
@@ -116,7 +117,7 @@ Result<StageOutcome> run(StageContext& context) {
       }
       return PassLoss{own, own.item<double>()};
     };
-    const double loss = in_micro_batches(count, micro, step, noise, options.dropout, pass_over);
+    const double loss = in_micro_batches(count, micro, step, noise, options, pass_over);
     taken += count;
     return loss;
   };
@@ -142,6 +143,7 @@ Result<StageOutcome> run(StageContext& context) {
     work.class_read_outs = static_cast<double>(taken);
     const PlannedModel cost = facts_of(model);
     so_far.cost = {work.tokens, training_flops(cost, work), cost.total, cost.active, 0};
+    so_far.cost.trainable_parameters = cost.trainable;
     if (*teacher) so_far.cost.flops += forward_flops(facts_of(**teacher), work);
   };
 
@@ -188,6 +190,7 @@ CheckResult check(const CheckContext& context) {
   }
   auto model = planned_starting_model(context, facts.vocabulary, {facts.class_count(), options.item_tokens}, result.problems);
   if (!model) return result;
+  check_training(options, *model, result.problems);
   const std::int64_t batch = options.batch;
   const double length = std::max(1.0, mean_length(facts, model->architecture));
   const auto examples = examples_of(options.budget, batch, facts.train_items, length);
@@ -224,7 +227,7 @@ Verb finetune_verb() {
           results,
           &run,
           &check,
-          {{"distill", "learning from a `teacher` too"}}};
+          with_training_tables({{"distill", "learning from a `teacher` too"}})};
 }
 
 }  // namespace moiety::engine

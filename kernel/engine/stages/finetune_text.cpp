@@ -30,6 +30,7 @@ Result<StageOutcome> finetune_text(StageContext& context, const FinetuneOptions&
   StageOutcome outcome;
   outcome.model = std::move(start->model);
   Gpt& model = *outcome.model;
+  if (auto status = choose_trained(context, options, model); !status) return pass(status);
   const std::int64_t length = model.architecture().context;
   const auto text = TrainingText::open(*corpus, options.data, job, length);
   if (!text) return pass(text);
@@ -86,7 +87,7 @@ Result<StageOutcome> finetune_text(StageContext& context, const FinetuneOptions&
       }
       return PassLoss{own, own.item<double>()};
     };
-    const double loss = in_micro_batches(count, micro, step, noise, options.dropout, pass_over);
+    const double loss = in_micro_batches(count, micro, step, noise, options, pass_over);
     taken += count;
     return loss;
   };
@@ -110,6 +111,7 @@ Result<StageOutcome> finetune_text(StageContext& context, const FinetuneOptions&
     const Work work = window_work(static_cast<double>(taken), static_cast<double>(length));
     const PlannedModel cost = facts_of(model);
     so_far.cost = {work.tokens, training_flops(cost, work), cost.total, cost.active, 0};
+    so_far.cost.trainable_parameters = cost.trainable;
     if (*teacher) so_far.cost.flops += forward_flops(facts_of(**teacher), work);
     so_far.files = inherited;
   };
@@ -137,6 +139,7 @@ CheckResult check_finetune_text(const CheckContext& context, const FinetuneOptio
   if (!facts) return result;
   auto model = planned_starting_model(context, facts->vocabulary, {}, result.problems);
   if (!model) return result;
+  check_training(options, *model, result.problems);
   const std::int64_t length = model->architecture.context;
   const auto text = planned_text(*facts, options.data, job, length, result.problems);
   if (!text) return result;

@@ -77,6 +77,7 @@ Result<StageOutcome> run(StageContext& context) {
   StageOutcome outcome;
   outcome.model = std::move(start->model);
   Gpt& model = *outcome.model;
+  if (auto status = choose_trained(context, options, model); !status) return pass(status);
   const std::int64_t length = model.architecture().context;
   auto text = TrainingText::open(*corpus, options.data, job, length);
   if (!text) return pass(text);
@@ -184,7 +185,7 @@ Result<StageOutcome> run(StageContext& context) {
       const at::Tensor loss = model.read_out_loss(hidden, packed.targets);
       return PassLoss{loss, loss.item<double>()};
     };
-    const double loss = in_micro_batches(options.batch, micro, step, noise, options.dropout, pass_over);
+    const double loss = in_micro_batches(options.batch, micro, step, noise, options, pass_over);
     ++taken;
     return loss;
   };
@@ -219,6 +220,7 @@ Result<StageOutcome> run(StageContext& context) {
     const PlannedModel cost = facts_of(model);
     const Work done = work();
     so_far.cost = {done.tokens, training_flops(cost, done), cost.total, cost.active, 0};
+    so_far.cost.trainable_parameters = cost.trainable;
     const auto forward_cost = [&](const PlannedModel& whose, double tokens) {
       Work passes;
       passes.add_sequences(tokens / static_cast<double>(length), static_cast<double>(length));
@@ -274,7 +276,8 @@ Verb pretrain_verb() {
           metrics,
           results,
           &run,
-          &check_pretrain};
+          &check_pretrain,
+          with_training_tables({})};
 }
 
 }  // namespace moiety::engine

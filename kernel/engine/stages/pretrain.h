@@ -36,7 +36,7 @@ inline constexpr Parameter pretrain_parameters[] = {
                                          "windows computed at once, the rest is accumulated; 0: the whole batch")
         .range(0, 1000000)
         .in("windows"),
-    param<&PretrainOptions::learning_rate>("learning_rate", 2e-3, "AdamW's peak rate").above(0),
+    param<&PretrainOptions::learning_rate>("learning_rate", 2e-3, "peak rate").above(0),
     MOIETY_TRAINING_PARAMETERS(PretrainOptions),
     param<&PretrainOptions::mixing>("mixing", "proportional", "what share of the windows each domain gets"),
     param<&PretrainOptions::sampler>("sampler", "uniform", "which windows of a domain come next"),

@@ -27,6 +27,7 @@ CheckResult check_pretrain(const CheckContext& context) {
   if (!facts) return result;
   auto model = planned_starting_model(context, facts->vocabulary, {}, result.problems);
   if (!model || !read.problems.empty()) return result;
+  check_training(read.values, *model, result.problems);
   const std::int64_t length = model->architecture.context;
   const auto text = planned_text(*facts, read.values.data, job, length, result.problems);
   if (!text) return result;

@@ -40,6 +40,7 @@ struct Cost {
   double tokens = 0, flops = 0;
   double total_parameters = 0, active_parameters = 0;
   double memory = 0;  ///< bytes, an estimate before the run
+  double trainable_parameters = 0;
 };
 
 enum class Ending { done, diverged, interrupted };

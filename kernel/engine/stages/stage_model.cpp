@@ -51,7 +51,7 @@ Result<StartingModel> starting_model(const StageContext& context, std::int64_t v
   if (!sites) return pass(sites);
   start.model = std::make_unique<Gpt>(file.architecture, std::move(*sites));
   if (context.resumed) {
-    if (auto status = load_tensors(*start.model, context.resumed->model); !status) return pass(status);
+    if (auto status = load_tensors(*start.model, context.resumed->model, "", "lora."); !status) return pass(status);
     return start;
   }
   if (from == nullptr) {
@@ -128,6 +128,7 @@ std::optional<PlannedModel> planned_starting_model(const CheckContext& context, 
       return std::nullopt;
     }
     facts = std::move(*planned);
+    facts.body_trains = true;
     if (vocabulary > 0 && facts.architecture.vocabulary > 0 && facts.architecture.vocabulary != vocabulary) {
       problems.push_back(
           {"from", fmt::format("the model reads {} tokens, the data has {}", facts.architecture.vocabulary, vocabulary)});

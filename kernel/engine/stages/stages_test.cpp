@@ -236,7 +236,7 @@ TEST(Finetune, T42_stopped_after_every_step_it_ends_with_the_same_bits) {
 TEST(Finetune, a_smaller_budget_reads_a_prefix_of_the_same_items) {
   // Equal data seeds: the first steps of a longer run see the same items, so with a constant rate their losses are equal.
   const TinyStore store;
-  const json constant = {{"schedule", {{"decay", "constant"}, {"warmup", 0}}}};
+  const json constant = {{"schedule", {{"decay", "none"}, {"warmup", 0}}}};
   json shorter = constant, longer = constant;
   shorter["budget"] = "40 examples";
   longer["budget"] = "80 examples";

@@ -18,7 +18,7 @@ namespace moiety::engine {
 namespace {
 
 ScheduleState schedule_at(const TrainingPlan& plan, std::int64_t step) {
-  return {step, plan.whole(), plan.tokens_per_step, plan.options.beta2, plan.options.epsilon};
+  return {step, plan.whole(), plan.tokens_per_step, plan.options.is_adam() ? plan.options.beta2 : 0, plan.options.epsilon};
 }
 
 Status save(StageContext& context, const TrainingPlan& plan, const Moments& moments, std::int64_t step) {
@@ -27,7 +27,7 @@ Status save(StageContext& context, const TrainingPlan& plan, const Moments& mome
   plan.state(writer);
   NamedTensors state = writer.tensors();
   for (const auto& entry : state_of_sites(*plan.model)) state.push_back(entry);
-  return context.checkpoints.save(step, context.series.bytes(), tensors_of(*plan.model),
+  return context.checkpoints.save(step, context.series.bytes(), trained_tensors_of(*plan.model),
                                   {{"first", moments.first}, {"second", moments.second}}, state);
 }
 
@@ -56,7 +56,7 @@ Status keep_snapshot(StageContext& context, const TrainingPlan& plan, const Mome
   if (plan.so_far) plan.so_far(outcome);
   StateWriter writer;
   plan.state(writer);
-  outcome.files[training_file] = training_bytes(*plan.model, moments, writer.tensors());
+  if (!plan.model->parameters().adapted()) outcome.files[training_file] = training_bytes(*plan.model, moments, writer.tensors());
   outcome.schedule = schedule_at(plan, step).to_json();
   const PlannedModel facts = facts_of(*plan.model);
   outcome.cost.total_parameters = facts.total;
@@ -112,7 +112,7 @@ Result<TrainingEnd> train(StageContext& context, const TrainingPlan& plan) {
   parameters.zero_gradient();
   while (step < plan.steps) {
     const auto step_begun = Clock::now();
-    const double rate = plan.options.learning_rate * schedule.factor(step, plan.whole());
+    const double rate = plan.options.peak_rate() * schedule.factor(step, plan.whole());
     const double loss = plan.accumulate(step);
     context.series.log("loss", step + 1, loss);
     context.series.log("learning_rate", step + 1, rate);
@@ -123,8 +123,16 @@ Result<TrainingEnd> train(StageContext& context, const TrainingPlan& plan) {
     const double norm = gradient_norm(gradient.data_ptr<float>(), gradient.numel());
     if (!std::isfinite(norm))
       return TrainingEnd{Ending::diverged, fmt::format("the gradient was not finite in step {} of {}", step + 1, plan.steps)};
-    adamw_step(parameters.segments(), parameters.flat_values().data_ptr<float>(), gradient.data_ptr<float>(),
-               moments.first.data_ptr<float>(), moments.second.data_ptr<float>(), step + 1, rate, norm, adam);
+    float *values = parameters.flat_values().data_ptr<float>(), *first = moments.first.data_ptr<float>();
+    if (plan.options.is_adam())
+      adamw_step(parameters.segments(), values, gradient.data_ptr<float>(), first, moments.second.data_ptr<float>(), step + 1,
+                 rate, norm, adam);
+    else
+      sgd_step(parameters.segments(), values, gradient.data_ptr<float>(), first, rate, norm, adam);
+    {
+      const at::NoGradGuard no_gradient;
+      parameters.refresh();
+    }
     for (auto& site : plan.model->sites()) {
       site->after_step(step);
       for (const auto& [name, value] : site->take_metrics())
@@ -147,7 +155,7 @@ Result<TrainingEnd> train(StageContext& context, const TrainingPlan& plan) {
   TrainingEnd end;
   if (step > begun) end.step_seconds = std::chrono::duration<double>(in_steps).count() / static_cast<double>(step - begun);
   end.schedule = schedule_at(plan, step).to_json();
-  if (context.job.keep_optimizer) {
+  if (context.job.keep_optimizer && !parameters.adapted()) {
     StateWriter writer;
     plan.state(writer);
     end.training_state = training_bytes(*plan.model, moments, writer.tensors());
@@ -155,7 +163,8 @@ Result<TrainingEnd> train(StageContext& context, const TrainingPlan& plan) {
   return end;
 }
 
-double in_micro_batches(std::int64_t count, std::int64_t micro, std::int64_t step, const Random& noise, double dropout,
+double in_micro_batches(std::int64_t count, std::int64_t micro, std::int64_t step, const Random& noise,
+                        const TrainingOptions& options,
                         const std::function<PassLoss(std::int64_t first, std::int64_t last, ForwardContext& forward)>& pass) {
   double loss = 0;
   for (std::int64_t first = 0; first < count; first += micro) {
@@ -164,7 +173,8 @@ double in_micro_batches(std::int64_t count, std::int64_t micro, std::int64_t ste
     forward.training = true;
     forward.step = step;
     forward.random = noise.fork(static_cast<std::uint64_t>(step)).fork(static_cast<std::uint64_t>(first / micro));
-    forward.dropout = dropout;
+    forward.dropout = options.dropout;
+    forward.unit_dropout = options.unit_dropout;
     const PassLoss own = pass(first, last, forward);
     const double share = static_cast<double>(last - first) / static_cast<double>(count);
     at::Tensor total = own.trained;

@@ -69,7 +69,7 @@ TokenLosses token_losses_of(const Gpt& model, const WindowLabels& labels) {
 }
 
 LossSum loss_of(const TokenLosses& losses, const TokenStreams& streams, std::int64_t context, std::int64_t domain,
-                std::int64_t count, std::int64_t batch) {
+                std::int64_t count, std::int64_t batch, std::int64_t ignored) {
   LossSum sum;
   for (std::int64_t first = 0; first < count; first += batch) {
     FixedWindows windows;
@@ -77,8 +77,9 @@ LossSum loss_of(const TokenLosses& losses, const TokenStreams& streams, std::int
     const WindowBatch packed = pack_windows(streams, context, windows);
     const at::Tensor of_tokens = losses(packed.batch, packed.targets, windows);
     const float* values = of_tokens.data_ptr<float>();
-    sum.loss = std::accumulate(values, values + of_tokens.numel(), sum.loss);
-    sum.tokens += of_tokens.numel();
+    for (std::size_t i = 0; i < windows.size(); ++i, values += context)
+      sum.loss = std::accumulate(values + ignored, values + context, sum.loss);
+    sum.tokens += static_cast<std::int64_t>(windows.size()) * (context - ignored);
   }
   return sum;
 }

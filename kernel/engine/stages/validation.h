@@ -39,9 +39,10 @@ using TokenLosses =
     std::function<at::Tensor(const Batch& batch, const at::Tensor& targets, const FixedWindows& domain_and_index)>;
 TokenLosses token_losses_of(const Gpt& model, const WindowLabels& labels);
 
-/// Sum of the token losses over `count` first windows of a domain, in micro-batches of `batch`.
+/// Sum of the token losses over `count` first windows of a domain, in micro-batches of `batch`; without the first `ignored`
+/// tokens of each window.
 LossSum loss_of(const TokenLosses& losses, const TokenStreams& streams, std::int64_t context, std::int64_t domain,
-                std::int64_t count, std::int64_t batch);
+                std::int64_t count, std::int64_t batch, std::int64_t ignored = 0);
 /// The same over all of `windows`.
 LossSum loss_of(const TokenLosses& losses, const TokenStreams& streams, std::int64_t context, const FixedWindows& windows,
                 std::int64_t batch);

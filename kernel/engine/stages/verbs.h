@@ -14,6 +14,7 @@ Verb cluster_verb();
 Verb probe_verb();
 Verb regress_verb();
 Verb extract_verb();
+Verb recompose_verb();
 
 }  // namespace moiety::engine
 

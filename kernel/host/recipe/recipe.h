@@ -63,7 +63,7 @@ struct RecipeStage {
   std::vector<UsedComponent> components;
   SeedRule seed;
   int threads = 1;
-  std::string device = "cpu", dtype = "float32";
+  std::string device = "cpu", dtype = "fp32";
   std::string task;        ///< "supersense@1": its own, or that of the models it reads
   std::string model_task;  ///< what the model it leaves was tuned for; a stage that only changes the model hands it on
   Value text;              ///< the resolved table as recipe text

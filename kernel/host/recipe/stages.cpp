@@ -30,8 +30,8 @@ std::vector<ParameterDeclaration> common_parameters() {
   device.choices = {"cpu"};
   ParameterDeclaration dtype = device;
   dtype.name = "dtype";
-  dtype.fallback = "float32";
-  dtype.choices = {"float32"};
+  dtype.fallback = "fp32";
+  dtype.choices = {"fp32"};
   return {threads, device, dtype};
 }
 

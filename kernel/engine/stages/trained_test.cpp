@@ -1,0 +1,213 @@
+// What of a model trains, and how: `train`, `optimizer`; what is put together again.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "kernel/engine/checkpoint/safetensors.h"
+#include "kernel/engine/testing/exact_gradients.h"
+#include "kernel/engine/testing/job_fixture.h"
+
+namespace moiety::engine {
+namespace {
+
+using nlohmann::json;
+using testing::run_here;
+using testing::run_stopped_at_every_step;
+using testing::TinyStore;
+
+TensorMap tensors_in(const TinyStore& store, const std::string& name) {
+  auto tensors = parse_safetensors(store.file(name, "model.safetensors"), name);
+  EXPECT_TRUE(tensors) << name;
+  return tensors ? *tensors : TensorMap();
+}
+
+/// Names of the tensors that differ between two models of the same layout.
+std::set<std::string> changed(const TensorMap& before, const TensorMap& after) {
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : after) {
+    const auto found = before.find(name);
+    if (found != before.end() && !at::equal(found->second, tensor)) names.insert(name);
+  }
+  return names;
+}
+
+const json head = {{"train", {{"head", true}}}};
+const json only = {{"train", {{"only", {"layer1.*", "final_norm.gain"}}}}};
+const json lora = {{"train", {{"lora", {{"rank", 2}, {"alpha", 4.0}}}}}};
+const json on_experts = {{"train", {{"lora", {{"rank", 2}, {"matrices", {"layer*.feed_forward.in", "*.out"}}}}}}};
+
+class Trained : public ::testing::Test {
+ protected:
+  Trained() { EXPECT_EQ(run_here(store.pretrain("dense", {{"budget", "12 steps"}})), 0); }
+  TinyStore store;
+};
+
+TEST_F(Trained, only_what_is_named_changes) {
+  const TensorMap before = tensors_in(store, "dense");
+  ASSERT_EQ(run_here(store.finetune("head", "dense", head)), 0);
+  EXPECT_EQ(changed(before, tensors_in(store, "head")), std::set<std::string>{}) << "the head is new, all else as it was";
+  ASSERT_EQ(run_here(store.pretrain_from("only", "dense", only)), 0);
+  const auto names = changed(before, tensors_in(store, "only"));
+  EXPECT_EQ(names.count("final_norm.gain"), 1U);
+  EXPECT_EQ(names.count("layer1.feed_forward.in"), 1U);
+  for (const auto& name : names) EXPECT_TRUE(name == "final_norm.gain" || name.rfind("layer1.", 0) == 0) << name;
+  ASSERT_EQ(run_here(store.finetune("lora", "dense", lora)), 0);
+  const TensorMap tuned = tensors_in(store, "lora");
+  EXPECT_EQ(changed(before, tuned), (std::set<std::string>{"layer0.attention.output", "layer0.attention.qkv",
+                                                           "layer1.attention.output", "layer1.attention.qkv"}));
+  // What was added has the adapters' rank.
+  const at::Tensor added = (tuned.at("layer1.attention.qkv") - before.at("layer1.attention.qkv")).to(at::kDouble);
+  const at::Tensor values = std::get<1>(at::linalg_svd(added, false));
+  EXPECT_GT(values[1].item<double>(), 1e-5);
+  EXPECT_LT(values[2].item<double>(), 1e-6 * std::max(1.0, values[0].item<double>()));
+}
+
+TEST_F(Trained, counts_say_what_trains) {
+  const auto cost = [&](const std::string& name, const json& changes) {
+    EXPECT_EQ(run_here(store.finetune(name, "dense", changes)), 0);
+    return store.manifest(name)["cost"];
+  };
+  const json full = cost("full", json::object()), of_head = cost("head", head), of_lora = cost("lora", lora);
+  EXPECT_EQ(full["trainable_parameters"], full["total_parameters"]);
+  EXPECT_EQ(of_head["total_parameters"], full["total_parameters"]);
+  EXPECT_EQ(of_head["trainable_parameters"], 4 * 16 + 4) << "four classes";
+  // Two layers, rank 2: qkv [48, 16] and output [16, 16]; and the head.
+  EXPECT_EQ(of_lora["trainable_parameters"], 2 * 2 * (48 + 16 + 16 + 16) + 4 * 16 + 4);
+  EXPECT_EQ(of_lora["flops"], full["flops"]);
+  EXPECT_LT(of_head["flops"].get<double>(), 0.4 * full["flops"].get<double>()) << "nothing goes back through the body";
+}
+
+TEST_F(Trained, T42_stopped_after_every_step_it_ends_with_the_same_bits) {
+  int number = 0;
+  for (const json& how : {head, lora, json{{"optimizer", {{"use", "sgd"}, {"momentum", 0.9}, {"learning_rate", 0.05}}}}}) {
+    json changes = how;
+    changes["budget"] = "80 examples";
+    changes["dropout"] = 0.1;
+    changes["unit_dropout"] = 0.2;
+    const std::string whole = "whole" + std::to_string(number), parts = "parts" + std::to_string(number++);
+    ASSERT_EQ(run_here(store.finetune(whole, "dense", changes)), 0) << how;
+    ASSERT_EQ(run_stopped_at_every_step(store.finetune(parts, "dense", changes)), 0) << how;
+    EXPECT_EQ(store.digest(parts, "model.safetensors"), store.digest(whole, "model.safetensors")) << how;
+    EXPECT_EQ(store.file(parts, "series.jsonl"), store.file(whole, "series.jsonl")) << how;
+  }
+}
+
+TEST_F(Trained, adapters_reach_experts_too) {
+  ASSERT_EQ(run_here(store.construct("split", "dense", {{"use", "avg-k"}, {"k", 2}})), 0);
+  const TensorMap before = tensors_in(store, "split");
+  ASSERT_EQ(run_here(store.finetune("tuned", "split", on_experts)), 0);
+  const TensorMap after = tensors_in(store, "tuned");
+  for (const auto& name : changed(before, after))
+    EXPECT_TRUE(name.find("feed_forward.in") != std::string::npos || name.find(".out") != std::string::npos ||
+                name.find("router.means") != std::string::npos)
+        << name;
+  EXPECT_FALSE(at::equal(before.at("layer1.feed_forward.in"), after.at("layer1.feed_forward.in")));
+  EXPECT_TRUE(at::equal(after.at("layer1.feed_forward.router.means"), after.at("layer1.feed_forward.in").mean(1)))
+      << "the router follows the keys as they are with their adapters";
+}
+
+TEST(Adapters, gradients_agree_with_differences) {
+  Architecture a;
+  a.layers = 2;
+  a.width = 12;
+  a.heads = 3;
+  a.context = 10;
+  a.inner = 20;
+  a.vocabulary = 17;
+  Gpt model(a, {}, at::kDouble);
+  model.initialise(Random(1));
+  model.parameters().train_only(
+      [](const auto&) { return false; },
+      [](const auto& entry) { return entry.name.find(".attention.qkv") != std::string::npos && entry.spec.shape.size() == 2; },
+      {2, 4}, Random(2));
+  Batch batch;
+  batch.spans.add(9);
+  batch.tokens = testing::indices({9}, 17, 1);
+  const at::Tensor targets = testing::indices({9}, 17, 2);
+  const auto loss = [&] {
+    ForwardContext context;
+    return model.language_loss(batch, targets, context);
+  };
+  const double untouched = loss().item<double>();
+  for (const auto& entry : model.parameters().entries()) {
+    const at::NoGradGuard no_gradient;
+    if (entry.adapter) entry.tensor->add_(testing::normal(entry.spec.shape, 3, at::kDouble) * 0.3);
+  }
+  EXPECT_GT(std::abs(loss().item<double>() - untouched), 1e-3) << "B no longer 0";
+  model.parameters().zero_gradient();
+  loss().backward();
+  const auto value = [&] {
+    const at::NoGradGuard no_gradient;
+    return loss().item<double>();
+  };
+  int adapters = 0;
+  for (const auto& entry : model.parameters().entries()) {
+    if (!entry.spec.trains) continue;
+    ++adapters;
+    EXPECT_LT(testing::gradient_error(value, entry.tensor->detach(), entry.tensor->grad(), 6, 3), 1e-7) << entry.name;
+  }
+  EXPECT_EQ(adapters, 4);
+}
+
+TEST_F(Trained, plain_descent_is_the_gradient_times_the_rate) {
+  const json once = {{"budget", "1 steps"},
+                     {"optimizer", {{"use", "sgd"}, {"learning_rate", 0.5}, {"clip", 0.0}}},
+                     {"schedule", {{"warmup", 0.0}, {"decay", "none"}}}};
+  json twice_as_fast = once;
+  twice_as_fast["optimizer"]["learning_rate"] = 1.0;
+  ASSERT_EQ(run_here(store.pretrain_from("once", "dense", once)), 0);
+  ASSERT_EQ(run_here(store.pretrain_from("fast", "dense", twice_as_fast)), 0);
+  const TensorMap before = tensors_in(store, "dense"), slow = tensors_in(store, "once"), fast = tensors_in(store, "fast");
+  for (const auto& [name, tensor] : before)
+    EXPECT_LT((2 * (slow.at(name) - tensor) - (fast.at(name) - tensor)).abs().max().item<double>(), 1e-6) << name;
+  EXPECT_FALSE(at::equal(slow.at("layer0.feed_forward.in"), before.at("layer0.feed_forward.in")));
+}
+
+TEST_F(Trained, what_was_split_is_put_together_again_bit_for_bit) {
+  ASSERT_EQ(run_here(store.construct("split", "dense", {{"use", "avg-k"}, {"k", 2}})), 0);
+  json job = store.construct("whole", "split", {});
+  job["verb"] = "recompose";
+  job["config"] = json::object();
+  ASSERT_EQ(run_here(job), 0);
+  const TensorMap dense = tensors_in(store, "dense"), again = tensors_in(store, "whole");
+  ASSERT_EQ(again.size(), dense.size());
+  for (const auto& [name, tensor] : dense) EXPECT_TRUE(at::equal(again.at(name), tensor)) << name;
+  EXPECT_EQ(store.manifest("whole")["sites"], json::array());
+
+  ASSERT_EQ(run_here(store.construct("copies", "dense", {{"use", "top-k"}, {"k", 1}}, {{"use", "copy"}, {"count", 2}})), 0);
+  json of_copies = store.construct("none", "copies", {});
+  of_copies["verb"] = "recompose";
+  of_copies["config"] = json::object();
+  EXPECT_EQ(run_here(of_copies), 1) << "copies are not parts";
+}
+
+TEST_F(Trained, what_cannot_be_is_told_before_the_run) {
+  const auto problem = [&](const json& changes, const std::string& path) {
+    EXPECT_EQ(testing::first_problem(store.finetune("x", "dense", changes)), path) << changes;
+  };
+  problem({{"train", {{"head", true}, {"only", {"layer1.*"}}}}}, "train");
+  problem({{"optimizer", {{"use", "sgd"}, {"beta2", 0.5}}}}, "optimizer.beta2");
+  problem({{"optimizer", {{"momentum", 0.5}}}}, "optimizer.momentum");
+  EXPECT_EQ(testing::first_problem(store.pretrain_from("x", "dense", head)), "train") << "the read-out is the table of tokens";
+  EXPECT_NE(run_here(store.finetune("y", "dense", {{"train", {{"only", {"layer7.*"}}}}})), 0);
+  EXPECT_NE(run_here(store.finetune("z", "dense", {{"train", {{"lora", {{"rank", 2}, {"matrices", {"*.gain"}}}}}}})), 0);
+}
+
+TEST_F(Trained, first_tokens_may_be_left_out_of_a_measurement) {
+  const auto loss = [&](const std::string& name, const json& changes) {
+    json config = {{"data", json::object()}};
+    config.update(changes);
+    EXPECT_EQ(run_here(store.evaluate(name, "dense", config)), 0);
+    return store.file(name, "series.jsonl");
+  };
+  const std::string all = loss("all", json::object()), later = loss("later", {{"ignore_first", 8}}), some = loss("some", {{"windows", 9}});
+  EXPECT_NE(all, later);
+  EXPECT_NE(all, some);
+  EXPECT_EQ(some, loss("tokens", {{"data", {{"tokens", 9 * 16}}}}));
+  EXPECT_EQ(testing::first_problem(store.evaluate("e", "dense", {{"data", json::object()}, {"ignore_first", 16}})),
+            "ignore_first");
+  EXPECT_EQ(testing::first_problem(store.evaluate("e", "dense", {{"data", {{"tokens", 64}}}, {"windows", 4}})), "windows");
+}
+
+}  // namespace
+}  // namespace moiety::engine
