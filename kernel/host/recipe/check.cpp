@@ -60,6 +60,13 @@ struct Checker::Group {
     fraction->high = 1;
   }
 
+  std::vector<std::string> switches() const {
+    std::vector<std::string> names;
+    for (const auto& [name, parameter] : parameters)
+      if (parameter.type == "bool") names.push_back(name);
+    return names;
+  }
+
   std::vector<std::string> keys() const {
     std::vector<std::string> names;
     for (const auto& [name, parameter] : parameters) names.push_back(name);
@@ -116,6 +123,19 @@ void Checker::check_group(const Value* written, const Group& group, const TableC
   }
   for (const auto& [key, inner] : group.groups) {
     const Value* value = written != nullptr ? written->find(key) : nullptr;
+    // `train = "head"` is `train = { head = true }`: one of the table's switches by its name.
+    Value switched = Value::table();
+    if (value != nullptr && value->is_text()) {
+      const auto found = inner.parameters.find(value->text);
+      if (found != inner.parameters.end() && found->second.type == "bool") {
+        switched.place = value->place;
+        switched.reference = value->reference;
+        Value on = Value::of(true);
+        on.place = value->place;
+        switched.set(value->text, std::move(on), value->place);
+        value = &switched;
+      }
+    }
     if (value == nullptr && inner.required) tell_missing(context, key, inner.doc);
     if (value == nullptr && (inner.optional || inner.required)) continue;
     TableContext deeper = context;
@@ -126,9 +146,12 @@ void Checker::check_group(const Value* written, const Group& group, const TableC
     if (value != nullptr) {
       deeper.place = written->members.at(key).key;
       if (!value->is_table()) {
+        const auto switches = inner.switches();
         tell(context, value->place,
-             fmt::format("`{}` in {} must be a table, but this is {}", key, context.in(), type_name(value->type)), "",
-             context.all_keys);
+             switches.empty() || !value->is_text()
+                 ? fmt::format("`{}` in {} must be a table, but this is {}", key, context.in(), type_name(value->type))
+                 : fmt::format("`{}` in {} must be a table or one of {}", key, context.in(), join(switches, ", ")),
+             value->is_text() ? did_you_mean(value->text, switches) : "", context.all_keys);
         continue;
       }
     }

@@ -19,8 +19,10 @@ nlohmann::json describe_json() {
       {"name": "width", "type": "integer", "low": 1, "doc": "of the residual stream"},
       {"name": "heads", "type": "integer", "low": 1, "doc": "of attention"},
       {"name": "context", "type": "integer", "low": 2, "doc": "tokens of a window"},
-      {"name": "inner", "type": "integer", "default": null, "low": 1, "doc": "of the feed-forward; 4 x width when absent"},
-      {"name": "activation", "type": "choice", "choices": ["gelu", "relu", "swiglu"], "default": "gelu", "doc": "of the feed-forward"}
+      {"name": "feed_forward_width", "type": "integer", "default": null, "low": 1, "doc": "of the feed-forward; 4 x width when absent"},
+      {"name": "activation", "type": "choice", "choices": ["gelu", "relu", "swiglu"], "default": "gelu", "doc": "of the feed-forward"},
+      {"name": "position", "type": "choice", "choices": ["learned", "rotary"], "default": "learned", "doc": "of a token"},
+      {"name": "block", "type": "choice", "choices": ["sequential", "parallel"], "default": "sequential", "doc": "its two parts"}
     ],
     "verbs": [
       {"name": "pretrain", "summary": "trains on text", "measures": false, "leaves": "model",
@@ -37,6 +39,13 @@ nlohmann::json describe_json() {
          {"name": "schedule.kind", "type": "choice", "choices": ["cosine", "constant", "linear"], "default": "cosine", "doc": "of the learning rate"},
          {"name": "schedule.warmup", "type": "number", "default": 0.02, "low": 0, "high": 1, "doc": "share of the steps"},
          {"name": "schedule.decay", "type": "choice", "choices": ["cosine", "linear", "none"], "default": "cosine", "doc": "how the rate goes on"},
+         {"name": "train.all", "type": "bool", "default": false, "doc": "everything"},
+         {"name": "train.head", "type": "bool", "default": false, "doc": "the read-out alone"},
+         {"name": "train.lora.rank", "type": "integer", "low": 1, "doc": "of the adapters"},
+         {"name": "train", "type": "table", "default": null, "doc": "what trains"},
+         {"name": "train.lora", "type": "table", "default": null, "doc": "low-rank adapters"},
+         {"name": "optimizer.use", "type": "choice", "choices": ["adamw", "sgd"], "default": "adamw", "doc": "which one"},
+         {"name": "optimizer.learning_rate", "type": "number", "default": null, "low": 0, "doc": "peak, in place of the stage's"},
          {"name": "optimizer.weight_decay", "type": "number", "default": 0.1, "low": 0, "doc": "of AdamW"},
          {"name": "optimizer.betas", "type": "text", "default": "0.9 0.95", "doc": "of AdamW"},
          {"name": "dropout", "type": "number", "default": 0, "low": 0, "high": 1, "high_open": true, "doc": "share"}
@@ -56,6 +65,7 @@ nlohmann::json describe_json() {
          {"name": "attention", "type": "table", "default": null, "doc": "attention experts"},
          {"name": "rest", "type": "choice", "choices": ["average", "first"], "default": "average", "doc": "of what has no experts"},
          {"name": "calibrate.windows", "type": "integer", "default": 1024, "low": 1, "doc": "that clusterer and router see"},
+         {"name": "calibrate.split", "type": "choice", "choices": ["train", "valid"], "default": "train", "doc": "of which part"},
          {"name": "calibrate.dimensions", "type": "integer", "default": 64, "low": 1, "doc": "of what is clustered"}
        ],
        "metrics": [], "results": [{"name": "clusters", "unit": "experts"}, {"name": "sizes", "unit": "share"}]},
@@ -72,6 +82,12 @@ nlohmann::json describe_json() {
          {"name": "budget", "type": "budget", "doc": "how long"},
          {"name": "batch", "type": "integer", "default": 32, "low": 1, "doc": "items a step"},
          {"name": "learning_rate", "type": "number", "default": 0.001, "low": 0, "low_open": true, "doc": "peak"},
+         {"name": "train.all", "type": "bool", "default": false, "doc": "everything"},
+         {"name": "train.head", "type": "bool", "default": false, "doc": "the read-out alone"},
+         {"name": "train.lora.rank", "type": "integer", "low": 1, "doc": "of the adapters"},
+         {"name": "train", "type": "table", "default": null, "doc": "what trains"},
+         {"name": "train.lora", "type": "table", "default": null, "doc": "low-rank adapters"},
+         {"name": "unit_dropout", "type": "number", "default": 0, "low": 0, "high": 1, "high_open": true, "doc": "share of the neurons"},
          {"name": "item_tokens", "type": "integer", "default": 0, "low": 0, "doc": "first tokens of an item; all when 0"},
          {"name": "patience", "type": "integer", "default": null, "low": 1, "doc": "evaluations without a better one"},
          {"name": "schedule.warmup", "type": "number", "default": 0.05, "low": 0, "high": 1, "doc": "share of the steps"},
@@ -115,6 +131,9 @@ nlohmann::json describe_json() {
          {"name": "data", "type": "data", "default": null, "doc": "by which it is chosen"}
        ],
        "metrics": [], "results": [{"name": "expert", "unit": ""}]},
+      {"name": "recompose", "summary": "experts as the dense model they are parts of", "measures": false, "leaves": "model",
+       "inputs": [{"name": "from", "accepts": "model", "required": true, "list": false}],
+       "needs": {"corpus": false, "task": false}, "seeds": [], "parameters": [], "metrics": [], "results": []},
       {"name": "probe", "summary": "asks a model", "measures": true, "leaves": "none",
        "inputs": [{"name": "from", "accepts": "model", "required": true, "list": false}],
        "needs": {"corpus": true, "task": false}, "seeds": ["data"],
@@ -231,11 +250,13 @@ std::vector<nlohmann::json> probed_json() {
           {"name": "losses.z", "type": "number", "default": 0, "low": 0, "doc": "weight"}], "outputs": [{"name": "balance", "unit": "", "loss": true}]},
         {"kind": "router", "name": "avg-k", "version": 1, "summary": "", "source": "", "parameters": [
           {"name": "k", "type": "integer", "default": 8, "low": 1, "doc": "experts a token"},
-          {"name": "rule", "type": "choice", "choices": ["top", "bottom", "not-top", "random"], "default": "top", "doc": "which"}], "outputs": []}])"),
+          {"name": "rule", "type": "choice", "choices": ["top", "bottom", "not-top", "random", "fixed"], "default": "top", "doc": "which"},
+          {"name": "losses.balance", "type": "number", "default": 0, "low": 0, "doc": "weight"}], "outputs": [{"name": "balance", "unit": "", "loss": true}]}])"),
       file("/p/split.moiety.so", "build-split", R"([
         {"kind": "expert_constructor", "name": "split", "version": 1, "summary": "", "source": "", "parameters": [
           {"name": "count", "type": "integer", "default": null, "low": 2, "doc": "experts"},
           {"name": "size", "type": "integer", "default": null, "low": 1, "doc": "neurons of an expert"},
+          {"name": "points", "type": "choice", "choices": ["keys", "co-activations"], "default": "keys", "doc": "of a neuron"},
           {"name": "clusterer", "type": "component", "kind": "clusterer", "default": "balanced-kmeans", "doc": "of the keys"}], "outputs": []}])"),
       file("/p/clusterers.moiety.so", "build-clusterers", R"([
         {"kind": "clusterer", "name": "balanced-kmeans", "version": 1, "summary": "", "source": "", "parameters": [

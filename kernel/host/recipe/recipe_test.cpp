@@ -31,10 +31,11 @@ TEST(Recipe, defaults_sizes_and_components_are_written_out) {
   const Loaded loaded(small_recipe());
   ASSERT_TRUE(loaded.good()) << loaded.error();
   const auto& split = loaded.recipe().arm("clustered")->stage("split")->config;
-  EXPECT_EQ(split, nlohmann::json::parse(R"({"calibrate": {"windows": 1024, "dimensions": 64}, "rest": "average",
+  EXPECT_EQ(split,
+            nlohmann::json::parse(R"({"calibrate": {"windows": 1024, "split": "train", "dimensions": 64}, "rest": "average",
       "feed_forward": {"layers": "all",
-      "experts": {"use": "split@1", "count": 16, "clusterer": {"use": "balanced-kmeans@1", "iterations": 20}},
-      "router": {"use": "avg-k@1", "k": 8, "rule": "top"}}})"));
+      "experts": {"use": "split@1", "count": 16, "points": "keys", "clusterer": {"use": "balanced-kmeans@1", "iterations": 20}},
+      "router": {"use": "avg-k@1", "k": 8, "rule": "top", "losses": {"balance": 0.0}}}})"));
   const auto& tuned = loaded.recipe().arm("clustered")->stage("tuned")->config;
   EXPECT_EQ(tuned.at("budget"), (nlohmann::json{{"amount", 15000}, {"unit", "examples"}}));
   EXPECT_EQ(tuned.at("schedule"), (nlohmann::json{{"kind", "cosine"}, {"warmup", 0.05}}));
@@ -50,6 +51,21 @@ TEST(Recipe, tables_of_optional_behaviour_are_absent_unless_written) {
   EXPECT_FALSE(loaded.recipe().arm("dense")->stage("score")->config.contains("data"));
   EXPECT_EQ(loaded.recipe().arm("dense")->stage("language")->config.at("data"),
             (nlohmann::json{{"split", "test"}, {"tokens", 64000}}));
+}
+
+TEST(Recipe, a_table_may_be_one_of_its_switches_by_name) {
+  const auto trained = [](const std::string& written) {
+    const Loaded loaded(small_recipe() + "[defaults.finetune]\ntrain = " + written + "\n");
+    EXPECT_TRUE(loaded.good()) << loaded.error();
+    return loaded.good() ? loaded.recipe().arm("dense")->stage("tuned")->config.at("train") : nlohmann::json();
+  };
+  EXPECT_EQ(trained("'head'"), (nlohmann::json{{"all", false}, {"head", true}}));
+  EXPECT_EQ(trained("{ head = true }"), trained("'head'"));
+  EXPECT_EQ(trained("{ lora = { rank = 8 } }"), (nlohmann::json{{"all", false}, {"head", false}, {"lora", {{"rank", 8}}}}));
+  const Loaded wrong(small_recipe() + "[defaults.finetune]\ntrain = 'heed'\n");
+  EXPECT_NE(wrong.error().find("`train` in stage.tuned (finetune) must be a table or one of all, head"), std::string::npos)
+      << wrong.error();
+  EXPECT_NE(wrong.error().find("did you mean `head`?"), std::string::npos) << wrong.error();
 }
 
 TEST(Recipe, an_evaluation_takes_the_task_of_the_model_it_reads) {
