@@ -55,6 +55,13 @@ std::vector<std::int64_t> used_experts(const at::Tensor& chosen) {
   return used;
 }
 
+void count_use(const at::Tensor& chosen, std::int64_t experts, std::vector<std::int64_t>& times) {
+  times.resize(static_cast<std::size_t>(experts));
+  const auto* expert = chosen.data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < chosen.numel(); ++i)
+    if (expert[i] >= 0) ++times[static_cast<std::size_t>(expert[i])];
+}
+
 /// Numbers of experts → their places in `used`; −1 stays.
 at::Tensor renumbered(const at::Tensor& chosen, const std::vector<std::int64_t>& used) {
   const at::Tensor places = chosen.clone();
@@ -148,6 +155,7 @@ at::Tensor ExpertSite::forward(const at::Tensor& x, const Spans& spans, ForwardC
     }
   }
   at::Tensor gate = gate_of(routing, rows, site_.experts, x, router_.name);
+  if (context.training && routing.experts.defined()) count_use(routing.experts.contiguous(), site_.experts, usage_);
   if (context.training && routing.observed.defined()) {
     observed_.push_back(routing.observed.detach());
     if (routing.experts.defined()) chosen_.push_back(routing.experts);

@@ -37,6 +37,9 @@ class ExpertSite {
   /// Means over the training passes since they were taken last: what the router reports, and `dropped`, the share of places that
   /// a capacity emptied.
   std::map<std::string, double> take_metrics();
+  /// How often each expert was chosen in the training passes, by a row or by a sequence; empty where routers choose nobody
+  /// (soft).
+  std::vector<std::int64_t>& usage() { return usage_; }
   void state(Archive& archive);                      ///< of both components and their parts
   bool has_losses() const;                           ///< the router adds to what is trained on
   bool by_sequence() const { return by_sequence_; }  ///< the router must see whole sequences
@@ -67,6 +70,7 @@ class ExpertSite {
   Instance constructor_, router_;
   mutable std::vector<at::Tensor> chosen_, observed_;  // of the training passes since the last step, in their order
   mutable std::map<std::string, Sum> metrics_;
+  mutable std::vector<std::int64_t> usage_;
 };
 
 /// The sites of a model.

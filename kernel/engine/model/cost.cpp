@@ -56,7 +56,7 @@ PlannedModel facts_of(const Gpt& model) {
     return entry.spec.trains && entry.name.rfind("head.", 0) != 0 && entry.name.rfind("read_out.", 0) != 0;
   });
   for (const auto& site : model.sites()) {
-    set_experts(facts, *site, false);
+    set_experts(facts, *site, model.parameters(), false);
     facts.active -= idle_parameters(*site, model.parameters(), site_prefix(site->site().place, site->site().layer));
   }
   return facts;
@@ -84,7 +84,7 @@ double idle_parameters(const ExpertSite& site, const ParameterStore& store, cons
   return parameters;
 }
 
-void set_experts(PlannedModel& model, const ExpertSite& site, bool found_later) {
+void set_experts(PlannedModel& model, const ExpertSite& site, const ParameterStore& store, bool found_later) {
   const Site& place = site.site();
   PlannedModel::SiteCost& to = model.site(place.place, place.layer);
   const RouterCost cost = site.cost();
@@ -94,10 +94,20 @@ void set_experts(PlannedModel& model, const ExpertSite& site, bool found_later) 
   if (place.place == Place::attention) {
     const bool shared = site.bank().first_dimension("k") == 1 && place.experts > 1;
     const double keys_values = shared ? 1 : site.by_sequence() ? run : n;
+    to.weights_of_expert = 2 * d * (d + static_cast<double>(shared ? 0 : place.kv_width()));
     to.weights_of_token = 2 * d * (d * run + static_cast<double>(place.kv_width()) * keys_values);
     to.attended = run;
   } else {
-    to.weights_of_token = (place.gated() ? 3 : 2) * d * run * static_cast<double>(site.bank().neurons());
+    to.weights_of_expert = (place.gated() ? 3 : 2) * d * static_cast<double>(site.bank().neurons());
+    to.weights_of_token = to.weights_of_expert * run;
+  }
+  to.parameters_of_expert = to.router_parameters = 0;
+  const std::string prefix = site_prefix(place.place, place.layer);
+  for (const auto& entry : store.entries()) {
+    if (entry.name.rfind(prefix + "router.", 0) == 0)
+      to.router_parameters += static_cast<double>(entry.size());
+    else if (entry.name.rfind(prefix, 0) == 0 && entry.spec.per_expert)
+      to.parameters_of_expert += static_cast<double>(entry.size()) / n;
   }
   to.routing_of_token = site.by_sequence() ? 0 : cost.multiply_adds;
   to.routing_of_sequence = site.by_sequence() ? cost.multiply_adds : 0;

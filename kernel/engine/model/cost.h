@@ -30,6 +30,7 @@ struct PlannedModel {
     double attended = 1;          ///< attention: how many experts look at each pair
     double routing_of_token = 0, routing_of_sequence = 0;
     double deriving = 0;  ///< multiply-adds to make one expert's roles
+    double weights_of_expert = 0, parameters_of_expert = 0, router_parameters = 0;
   };
   Architecture architecture;
   std::vector<SiteCost> attention, feed_forward;       ///< by layer
@@ -68,8 +69,9 @@ double dense_parameters(const Site& site, bool matrices_only = false);
 /// Facts of a dense model by its architecture.
 PlannedModel dense_facts(const Architecture& architecture);
 
-/// What a place's experts and their router cost. `experts` 0: they are found when the stage runs; `site` then has one.
-void set_experts(PlannedModel& model, const ExpertSite& site, bool found_later);
+/// What a place's experts and their router cost; `store` has what the site declared. `found_later`: their number is known when
+/// the stage has run; `site` then has one.
+void set_experts(PlannedModel& model, const ExpertSite& site, const ParameterStore& store, bool found_later);
 /// Parameters of a bound site's bank that one row does not run.
 double idle_parameters(const ExpertSite& site, const ParameterStore& store, const std::string& prefix);
 

@@ -154,6 +154,7 @@ Result<StageOutcome> run(StageContext& context) {
   plan.so_far(outcome);
   if (outcome.ending != Ending::done) return outcome;
   outcome.schedule = end->schedule;
+  if (!end->usage.empty()) outcome.files[usage_file] = end->usage.dump(1);
   outcome.step_seconds = end->step_seconds;
   outcome.results = {{"valid_loss", valid_loss},
                      {"valid_accuracy", valid_accuracy},

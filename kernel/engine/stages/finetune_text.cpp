@@ -123,6 +123,7 @@ Result<StageOutcome> finetune_text(StageContext& context, const FinetuneOptions&
   plan.so_far(outcome);
   if (outcome.ending != Ending::done) return outcome;
   outcome.schedule = end->schedule;
+  if (!end->usage.empty()) outcome.files[usage_file] = end->usage.dump(1);
   outcome.step_seconds = end->step_seconds;
   context.series.log("perplexity", steps, std::exp(valid_loss));
   outcome.results = {{"valid_loss", valid_loss},

@@ -244,6 +244,7 @@ Result<StageOutcome> run(StageContext& context) {
   plan.so_far(outcome);
   if (outcome.ending != Ending::done) return outcome;
   outcome.schedule = end->schedule;
+  if (!end->usage.empty()) outcome.files[usage_file] = end->usage.dump(1);
   outcome.step_seconds = end->step_seconds;
   if (!end->training_state.empty()) outcome.files[training_file] = end->training_state;
   const double unigram = unigram_loss(text->valid, length, valid_windows, counts);

@@ -89,7 +89,7 @@ void add_planned_site(PlannedModel& model, SiteParts parts) {
   ParameterStore store;
   ExpertSite site(parts.site, std::move(parts.constructor), std::move(parts.router), parts.capacity);
   site.bind(store, prefix);
-  set_experts(model, site, found_later);
+  set_experts(model, site, store, found_later);
   if (found_later) return;
   double total = 0;
   for (const auto& entry : store.entries())

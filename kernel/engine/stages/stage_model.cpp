@@ -94,7 +94,7 @@ Result<PlannedModel> planned_model_of(const std::string& artifact, const Compone
   for (const auto& site : *sites) {
     ParameterStore counted;
     site->bind(counted, site_prefix(site->site().place, site->site().layer));
-    set_experts(facts, *site, false);
+    set_experts(facts, *site, counted, false);
   }
   const auto cost = manifest->value("cost", nlohmann::json::object());
   facts.total = cost.value("total_parameters", facts.total);

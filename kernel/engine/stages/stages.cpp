@@ -4,8 +4,8 @@
 namespace moiety::engine {
 
 const std::vector<Verb>& verbs() {
-  static const std::vector<Verb> all = {pretrain_verb(), construct_verb(), finetune_verb(), evaluate_verb(), cluster_verb(),
-                                        probe_verb(),    regress_verb(),   extract_verb(),  recompose_verb()};
+  static const std::vector<Verb> all = {pretrain_verb(), construct_verb(), finetune_verb(), evaluate_verb(),  cluster_verb(),
+                                        probe_verb(),    regress_verb(),   extract_verb(),  recompose_verb(), prune_verb()};
   return all;
 }
 

@@ -181,6 +181,45 @@ TEST_F(Trained, what_was_split_is_put_together_again_bit_for_bit) {
   EXPECT_EQ(run_here(of_copies), 1) << "copies are not parts";
 }
 
+TEST_F(Trained, T42_the_most_used_experts_stay_and_their_use_survives_being_stopped) {
+  ASSERT_EQ(run_here(store.construct("split", "dense", {{"use", "avg-k"}, {"k", 1}})), 0);
+  const json budget = {{"budget", "80 examples"}, {"micro_batch", 7}};
+  ASSERT_EQ(run_here(store.finetune("tuned", "split", budget)), 0);
+  ASSERT_EQ(run_stopped_at_every_step(store.finetune("parts", "split", budget)), 0);
+  EXPECT_EQ(store.file("parts", "usage.json"), store.file("tuned", "usage.json"));
+  const auto times = json::parse(store.file("tuned", "usage.json"))["layer1.feed_forward."].get<std::vector<std::int64_t>>();
+  ASSERT_EQ(times.size(), 4U);
+  std::vector<std::int64_t> order{0, 1, 2, 3};
+  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    return times[static_cast<std::size_t>(a)] > times[static_cast<std::size_t>(b)];
+  });
+  std::vector<std::int64_t> best{order[0], order[1]};
+  std::sort(best.begin(), best.end());
+
+  const auto pruned = [&](const std::string& name, const std::string& from, const std::string& usage, int keep) {
+    json job = store.construct(name, from, {});
+    job["verb"] = "prune";
+    job["config"] = {{"keep", keep}, {"experts", {{"use", "kept"}}}, {"router", {{"use", "all"}}}};
+    job["inputs"].push_back({{"name", "usage"}, {"stage", usage}, {"path", store.artifact(usage)}});
+    return job;
+  };
+  ASSERT_EQ(run_here(pruned("two", "tuned", "tuned", 2)), 0);
+  const TensorMap tuned = tensors_in(store, "tuned"), two = tensors_in(store, "two");
+  for (const char* role : {"in", "in_bias", "out"}) {
+    const std::string name = std::string("layer1.feed_forward.") + role;
+    EXPECT_TRUE(at::equal(two.at(name), tuned.at(name).index_select(0, at::tensor(best, at::kLong)))) << role;
+  }
+  EXPECT_TRUE(at::equal(two.at("layer1.feed_forward.out_bias"), tuned.at("layer1.feed_forward.out_bias")));
+  const json cost = store.manifest("two")["cost"];
+  EXPECT_EQ(cost["active_parameters"], cost["total_parameters"]) << "all that stay are active";
+  ASSERT_EQ(run_here(store.finetune("again", "two", budget)), 0);
+  ASSERT_EQ(run_here(store.evaluate("score", "again", {{"on", {"test"}}})), 0);
+
+  EXPECT_EQ(testing::first_problem(pruned("x", "tuned", "tuned", 5)), "keep");
+  EXPECT_EQ(testing::first_problem(pruned("x", "dense", "tuned", 1)), "from");
+  EXPECT_EQ(run_here(pruned("y", "tuned", "dense", 2)), 1) << "the dense model's training counted no experts";
+}
+
 TEST_F(Trained, what_cannot_be_is_told_before_the_run) {
   const auto problem = [&](const json& changes, const std::string& path) {
     EXPECT_EQ(testing::first_problem(store.finetune("x", "dense", changes)), path) << changes;
@@ -200,7 +239,8 @@ TEST_F(Trained, first_tokens_may_be_left_out_of_a_measurement) {
     EXPECT_EQ(run_here(store.evaluate(name, "dense", config)), 0);
     return store.file(name, "series.jsonl");
   };
-  const std::string all = loss("all", json::object()), later = loss("later", {{"ignore_first", 8}}), some = loss("some", {{"windows", 9}});
+  const std::string all = loss("all", json::object()), later = loss("later", {{"ignore_first", 8}}),
+                    some = loss("some", {{"windows", 9}});
   EXPECT_NE(all, later);
   EXPECT_NE(all, some);
   EXPECT_EQ(some, loss("tokens", {{"data", {{"tokens", 9 * 16}}}}));

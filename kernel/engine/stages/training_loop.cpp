@@ -21,10 +21,15 @@ ScheduleState schedule_at(const TrainingPlan& plan, std::int64_t step) {
   return {step, plan.whole(), plan.tokens_per_step, plan.options.is_adam() ? plan.options.beta2 : 0, plan.options.epsilon};
 }
 
+void archive_usage(Archive& archive, const Gpt& model) {
+  for (const auto& site : model.sites()) archive("usage." + site_prefix(site->site().place, site->site().layer), site->usage());
+}
+
 Status save(StageContext& context, const TrainingPlan& plan, const Moments& moments, std::int64_t step) {
   if (auto status = context.series.flush(); !status) return status;
   StateWriter writer;
   plan.state(writer);
+  archive_usage(writer, *plan.model);
   NamedTensors state = writer.tensors();
   for (const auto& entry : state_of_sites(*plan.model)) state.push_back(entry);
   return context.checkpoints.save(step, context.series.bytes(), trained_tensors_of(*plan.model),
@@ -42,6 +47,7 @@ std::int64_t restore(StageContext& context, const TrainingPlan& plan, Moments& m
   }
   StateReader reader(checkpoint.state);
   plan.state(reader);
+  archive_usage(reader, *plan.model);
   return checkpoint.step;
 }
 
@@ -155,6 +161,8 @@ Result<TrainingEnd> train(StageContext& context, const TrainingPlan& plan) {
   TrainingEnd end;
   if (step > begun) end.step_seconds = std::chrono::duration<double>(in_steps).count() / static_cast<double>(step - begun);
   end.schedule = schedule_at(plan, step).to_json();
+  for (const auto& site : plan.model->sites())
+    if (!site->usage().empty()) end.usage[site_prefix(site->site().place, site->site().layer)] = site->usage();
   if (context.job.keep_optimizer && !parameters.adapted()) {
     StateWriter writer;
     plan.state(writer);

@@ -120,10 +120,13 @@ double in_micro_batches(std::int64_t count, std::int64_t micro, std::int64_t ste
 struct TrainingEnd {
   Ending ending = Ending::done;
   std::string error = {};
-  nlohmann::json schedule = {};     ///< where it stands
-  std::string training_state = {};  ///< content of training.safetensors, where the job keeps it
-  double step_seconds = 0;          ///< mean of the steps taken, validation and checkpoints left out
+  nlohmann::json schedule = {};                     ///< where it stands
+  std::string training_state = {};                  ///< content of training.safetensors, where the job keeps it
+  double step_seconds = 0;                          ///< mean of the steps taken, validation and checkpoints left out
+  nlohmann::json usage = nlohmann::json::object();  ///< how often each expert was chosen, by "layer1.feed_forward."
 };
+
+inline constexpr const char* usage_file = "usage.json";  ///< TrainingEnd::usage in an artifact
 
 /// Goes on where context.resumed stands. Rows "loss" and "learning_rate" of every step go to the series. A checkpoint is written
 /// every job.checkpoint_seconds and when a signal asks for an end; an error is one of the environment (a full disk), with the

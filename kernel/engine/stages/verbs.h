@@ -15,6 +15,7 @@ Verb probe_verb();
 Verb regress_verb();
 Verb extract_verb();
 Verb recompose_verb();
+Verb prune_verb();
 
 }  // namespace moiety::engine
 
