@@ -6,7 +6,7 @@ namespace moiety::engine {
 inline constexpr const char* version = MOIETY_VERSION;
 
 /// Raised with every change of the engine that changes numbers: stages made before are then stale.
-inline constexpr int results_revision = 3;
+inline constexpr int results_revision = 4;
 
 }  // namespace moiety::engine
 
