@@ -33,11 +33,7 @@ Result<std::unique_ptr<Gpt>> with_dense_sites(const Gpt& model, std::int64_t neu
   for (const auto& entry : model.parameters().entries()) tensors.emplace(entry.name, *entry.tensor);
   for (const auto& site : model.sites()) {
     const Site& place = site->site();
-    const std::string prefix = site_prefix(place.place, place.layer);
-    for (auto entry = tensors.begin(); entry != tensors.end();) {
-      const bool of_site = entry->first.rfind(prefix, 0) == 0 && entry->first.rfind(prefix + "norm.", 0) != 0;
-      entry = of_site || entry->first.rfind("all_sites.", 0) == 0 ? tensors.erase(entry) : std::next(entry);
-    }
+    erase_experts(tensors, place.place, place.layer);
     const auto dense = roles(*site);
     if (!dense) return pass(dense);
     for (const auto& [name, value] : dense_tensors(*dense, place.place, place.layer)) tensors[name] = value;

@@ -63,4 +63,14 @@ TensorMap dense_tensors(const TensorMap& roles, Place place, std::int64_t layer)
   return tensors;
 }
 
+void erase_experts(TensorMap& tensors, Place place, std::int64_t layer) {
+  const std::string prefix = site_prefix(place, layer);
+  const auto begins = [](const std::string& name, const std::string& with) { return name.rfind(with, 0) == 0; };
+  for (auto entry = tensors.begin(); entry != tensors.end();) {
+    const std::string& name = entry->first;
+    const bool of_experts = (begins(name, prefix) && !begins(name, prefix + "norm.")) || begins(name, "all_sites.");
+    entry = of_experts ? tensors.erase(entry) : std::next(entry);
+  }
+}
+
 }  // namespace moiety::engine

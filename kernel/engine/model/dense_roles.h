@@ -19,6 +19,9 @@ TensorMap dense_roles(const TensorMap& tensors, Place place, std::int64_t layer)
 /// The other way: roles of one dense place, as a model names them.
 TensorMap dense_tensors(const TensorMap& roles, Place place, std::int64_t layer);
 
+/// Takes out what experts of a place declared: all its tensors but the norm's, and those for all sites.
+void erase_experts(TensorMap& tensors, Place place, std::int64_t layer);
+
 }  // namespace moiety::engine
 
 #endif  // MOIETY_KERNEL_ENGINE_MODEL_DENSE_ROLES_H_

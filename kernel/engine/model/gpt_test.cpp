@@ -167,6 +167,27 @@ TEST(Gpt, dropout_depends_on_the_stream_and_only_in_training) {
   EXPECT_TRUE(at::equal(run(false, 1), run(false, 2)));
 }
 
+TEST(Gpt, unit_dropout_silences_neurons_of_dense_feed_forwards_in_training) {
+  Gpt model(small(), {});
+  model.initialise(Random(1));
+  testing::stir(model);
+  const Batch batch = batch_of({10});
+  const auto run = [&](bool training, double share, std::uint64_t stream) {
+    ForwardContext context;
+    context.training = training;
+    context.unit_dropout = share;
+    context.random = Random(stream);
+    const at::NoGradGuard no_gradient;
+    return model.hidden(batch, context);
+  };
+  const at::Tensor all = run(false, 0, 1);
+  EXPECT_TRUE(at::equal(run(true, 0, 1), all));
+  EXPECT_TRUE(at::equal(run(false, 0.5, 1), all));
+  EXPECT_TRUE(at::equal(run(true, 0.5, 1), run(true, 0.5, 1)));
+  EXPECT_FALSE(at::equal(run(true, 0.5, 1), run(true, 0.5, 2)));
+  EXPECT_FALSE(at::equal(run(true, 0.5, 1), all));
+}
+
 TEST(Cost, counts_what_is_declared) {
   const Architecture a = small(3);
   Gpt dense(a, {});

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "kernel/base/files.h"
+#include "kernel/engine/model/dense_roles.h"
 #include "kernel/engine/stages/options.h"
 #include "kernel/engine/stages/read_models.h"
 #include "kernel/engine/stages/stage_model.h"
@@ -80,10 +81,7 @@ Result<StageOutcome> run(StageContext& context) {
     const auto stay = most_used(*usage, *site, read.values.keep);
     if (!stay) return pass(stay);
     const std::string prefix = site_prefix(site->site().place, site->site().layer);
-    for (auto entry = tensors.begin(); entry != tensors.end();) {
-      const bool of_site = entry->first.rfind(prefix, 0) == 0 && entry->first.rfind(prefix + "norm.", 0) != 0;
-      entry = of_site || entry->first.rfind("all_sites.", 0) == 0 ? tensors.erase(entry) : std::next(entry);
-    }
+    erase_experts(tensors, site->site().place, site->site().layer);
     for (const auto& rule : roles_of(site->site()))
       if (const at::Tensor value = site->bank().maybe(rule.role, &*stay); value.defined())
         tensors[prefix + rule.role] = value.contiguous();

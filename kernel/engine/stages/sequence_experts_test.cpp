@@ -87,6 +87,17 @@ TEST(SequenceExperts, T42_stopped_after_every_step_it_ends_with_the_same_bits_an
   EXPECT_EQ(study.store.file("parts", "series.jsonl"), study.store.file("whole", "series.jsonl"));
 }
 
+TEST(SequenceExperts, calibration_may_look_at_validation_text) {
+  const Study study;
+  ASSERT_EQ(run_here(study.store.cluster_experts("train", "dense")), 0);
+  json job = study.store.cluster_experts("valid", "dense");
+  job["config"]["calibrate"]["split"] = "valid";
+  ASSERT_EQ(run_here(job), 0);
+  const auto seen = [&](const char* name) { return study.store.manifest(name)["cost"]["tokens"].get<double>(); };
+  EXPECT_GT(seen("valid"), 0);
+  EXPECT_LT(seen("valid"), seen("train")) << "there is less of it";
+}
+
 TEST(SequenceExperts, items_of_different_lengths_are_sequences_too) {
   const Study study;
   ASSERT_EQ(run_here(study.store.cluster_experts("cse", "dense", {{"view", "prefix"}, {"prefix", 4}})), 0);
