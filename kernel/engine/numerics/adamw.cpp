@@ -88,11 +88,11 @@ void adamw_step(const std::vector<DecaySegment>& segments, float* values, float*
 }
 
 void sgd_step(const std::vector<DecaySegment>& segments, float* values, float* gradient, float* momentum, double learning_rate,
-              double norm, const AdamOptions& options) {
+              double norm, const SgdOptions& options) {
   for (const DecaySegment& segment : segments) {
     Factors factors{};
     factors.scale = static_cast<float>(clipped(norm, options.clip));
-    factors.beta1 = static_cast<float>(options.beta1);
+    factors.beta1 = static_cast<float>(options.momentum);
     factors.rate = static_cast<float>(learning_rate);
     factors.shrink = segment.decays ? static_cast<float>(1 - learning_rate * options.weight_decay) : 1.0F;
     in_pieces(segment, [&](std::int64_t from, std::int64_t count) {

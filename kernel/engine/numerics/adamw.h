@@ -12,6 +12,13 @@ struct AdamOptions {
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0.1;
   double clip = 1;  ///< largest global norm of the gradient; 0: none
 };
+inline constexpr AdamOptions adam_defaults;
+
+struct SgdOptions {
+  double momentum = 0, weight_decay = 0;
+  double clip = 1;  ///< as above
+};
+inline constexpr SgdOptions sgd_defaults;
 
 /// A stretch of the flat list in which weight decay applies or not.
 struct DecaySegment {
@@ -27,10 +34,9 @@ double gradient_norm(const float* gradient, std::int64_t size);
 void adamw_step(const std::vector<DecaySegment>& segments, float* values, float* gradient, float* first, float* second,
                 std::int64_t step, double learning_rate, double norm, const AdamOptions& options);
 
-/// Stochastic gradient descent with momentum: m ← momentum · m + g, x ← (1 − rate · weight_decay) x − rate · m. `beta1` is the
-/// momentum, 0: plain; the rest as above.
+/// Stochastic gradient descent: m ← momentum · m + g, x ← (1 − rate · weight_decay) x − rate · m; the rest as above.
 void sgd_step(const std::vector<DecaySegment>& segments, float* values, float* gradient, float* momentum, double learning_rate,
-              double norm, const AdamOptions& options);
+              double norm, const SgdOptions& options);
 
 }  // namespace moiety::engine
 

@@ -73,10 +73,7 @@ TEST(AdamW, norm_does_not_depend_on_the_number_of_threads) {
 TEST(Sgd, is_the_formula_with_momentum_decay_and_clipping) {
   const std::int64_t size = 40000, half = 20000;  // more than one piece
   for (const double momentum : {0.0, 0.9}) {
-    AdamOptions options;
-    options.beta1 = momentum;
-    options.weight_decay = 0.1;
-    options.clip = 0.5;
+    const SgdOptions options{momentum, 0.1, 0.5};
     Random random(3);
     std::vector<float> values(size), moments(size), gradient(size);
     for (float& value : values) value = static_cast<float>(random.normal());
