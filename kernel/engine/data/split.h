@@ -5,10 +5,12 @@
 #include <optional>
 #include <string>
 
+#include "moiety/params.h"
+
 namespace moiety::engine {
 
 /// What a training stage may open: `train` to train on, `valid` to watch itself.
-enum class TrainingSplit { train, valid };
+MOIETY_CHOICE(TrainingSplit, train, valid);
 /// What a measuring stage may open.
 enum class Split { train, valid, test };
 

@@ -77,6 +77,11 @@ const char* name_of(Place place) { return place == Place::attention ? "attention
 
 std::string site_prefix(Place place, std::int64_t layer) { return fmt::format("layer{}.{}.", layer, name_of(place)); }
 
+bool is_of_experts(const std::string& name, Place place, std::int64_t layer) {
+  const std::string prefix = site_prefix(place, layer);
+  return name.rfind(prefix, 0) == 0 && name.rfind(prefix + "norm.", 0) != 0;
+}
+
 ExpertSite* find_site(const Sites& sites, Place place, std::int64_t layer) {
   for (const auto& site : sites)
     if (site->site().place == place && site->site().layer == layer) return site.get();

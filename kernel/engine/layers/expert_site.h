@@ -78,6 +78,8 @@ using Sites = std::vector<std::unique_ptr<ExpertSite>>;
 ExpertSite* find_site(const Sites& sites, Place place, std::int64_t layer);
 /// "layer1.feed_forward."
 std::string site_prefix(Place place, std::int64_t layer);
+/// Whether a tensor of this name is what a site declared: all below its prefix but the norm's, which belongs to the block.
+bool is_of_experts(const std::string& name, Place place, std::int64_t layer);
 const char* name_of(Place place);
 
 }  // namespace moiety::engine

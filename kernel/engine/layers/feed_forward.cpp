@@ -116,8 +116,9 @@ class Node : public Function<Node> {
     const std::int64_t per_lane = block * (2 * n.stride + n.entering_stride + n.width);
     const Scratch scratch(lanes * per_lane);
     in_row_blocks(n.rows, block, lanes, [&](std::int64_t lane, std::int64_t first, std::int64_t count) {
-      float *after = scratch.data() + lane * per_lane, *gradient = after + block * n.stride, *into = gradient + block * n.stride,
-            *turned = into + block * n.entering_stride;
+      float *after = scratch.data() + lane * per_lane, *gradient = after + block * n.stride,
+            *turned = gradient + block * n.stride,
+            *into = n.entering == n.inner ? gradient : turned + block * n.width;  // in place where it can be
       const float* d = pdy + first * n.width;
       product(Form::plain, Form::plain, count, n.inner, n.width, {d, n.width}, {n.out, n.inner}, {gradient, n.stride});
       for (std::int64_t r = 0; r < count; ++r) {

@@ -85,6 +85,18 @@ void RoleBank::bind(const Instance& constructor, ParameterStore& store, const st
   }
 }
 
+BankShape RoleBank::shape() const {
+  BankShape shape;
+  shape.neurons = neurons_;
+  for (const auto& rule : roles_of(site_)) {
+    if (!has(rule.role))
+      shape.absent.push_back(rule.role);
+    else if (site_.experts > 1 && first_dimension(rule.role) == 1)
+      shape.shared.push_back(rule.role);
+  }
+  return shape;
+}
+
 bool RoleBank::has(std::string_view role) const { return shapes_.count(std::string(role)) > 0; }
 
 std::int64_t RoleBank::first_dimension(const std::string& role) const {

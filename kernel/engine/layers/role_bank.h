@@ -24,6 +24,12 @@ struct RoleRule {
 };
 std::vector<RoleRule> roles_of(const Site& site);
 
+/// What a bank has, apart from its numbers.
+struct BankShape {
+  std::int64_t neurons = 0;                 ///< of one expert of a feed-forward
+  std::vector<std::string> shared, absent;  ///< roles of one tensor for all experts; roles that there are not
+};
+
 class RoleBank final : public Bank {
  public:
   explicit RoleBank(const Site& site) : site_(site) {}
@@ -40,6 +46,7 @@ class RoleBank final : public Bank {
   at::Tensor maybe(std::string_view role, const std::vector<std::int64_t>* which) const;
   bool derives() const { return !layout_.derived.empty(); }
   const Layout& layout() const { return layout_; }
+  BankShape shape() const;
   std::int64_t neurons() const { return neurons_; }  ///< of one expert of a feed-forward
   /// The first dimension of a role; 0: there is none.
   std::int64_t first_dimension(const std::string& role) const;

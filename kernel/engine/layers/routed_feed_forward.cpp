@@ -165,7 +165,8 @@ class Node : public Function<Node> {
     const Scratch scratch(lanes * per_lane);
     net.for_each_piece(lanes, [&](std::int64_t lane, std::int64_t n, std::int64_t first, std::int64_t pairs) {
       float *rows = scratch.data() + lane * per_lane, *upstream = rows + most * d, *after = upstream + most * d,
-            *gradient = after + most * s, *into = gradient + most * s, *turned = into + most * t;
+            *gradient = after + most * s, *turned = gradient + most * s,
+            *into = t == s ? gradient : turned + most * t;  // in place where it can be
       const float* entered = before + first * t;
       net.gather(net.x, first, pairs, rows);
       net.gather(pdy, first, pairs, upstream);

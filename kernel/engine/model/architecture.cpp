@@ -2,30 +2,22 @@
 
 #include <fmt/format.h>
 
-#include <string_view>
+#include "kernel/engine/plugins/describe.h"
 
 namespace moiety::engine {
 namespace {
 
-/// Of the words of a choice that one, or "".
-std::string word_at(std::string_view words, int number) {
-  for (; number > 0 && !words.empty(); --number) words.remove_prefix(std::min(words.size(), words.find(", ") + 2));
-  return std::string(words.substr(0, words.find(", ")));
-}
-
 template <class Choice>
 std::string word_of(Choice choice) {
-  return word_at(choice_words(choice), static_cast<int>(choice));
+  return words_of_choice(choice_words(choice))[static_cast<std::size_t>(choice)];
 }
 
 template <class Choice>
 bool read_word(const std::string& word, Choice& choice) {
-  for (int i = 0;; ++i) {
-    const std::string one = word_at(choice_words(choice), i);
-    if (one.empty()) return false;
-    choice = static_cast<Choice>(i);
-    if (one == word) return true;
-  }
+  const auto words = words_of_choice(choice_words(choice));
+  const auto found = std::find(words.begin(), words.end(), word);
+  if (found != words.end()) choice = static_cast<Choice>(found - words.begin());
+  return found != words.end();
 }
 
 }  // namespace

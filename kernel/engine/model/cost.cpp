@@ -42,7 +42,7 @@ PlannedModel dense_facts(const Architecture& a) {
                 static_cast<double>(a.classes) * (d + 1);
   if (a.position == Position::learned) facts.total += static_cast<double>(a.context) * d;
   if (a.read_out == ReadOut::untied) facts.total += vocabulary * d;
-  facts.active = facts.trainable = facts.total;
+  facts.active = facts.total;
   return facts;
 }
 
@@ -50,7 +50,6 @@ PlannedModel facts_of(const Gpt& model) {
   PlannedModel facts = dense_facts(model.architecture());
   facts.total = static_cast<double>(model.parameters().total());
   facts.active = facts.total;
-  facts.trainable = static_cast<double>(model.parameters().trainable());
   const auto& entries = model.parameters().entries();
   facts.body_trains = std::any_of(entries.begin(), entries.end(), [](const auto& entry) {
     return entry.spec.trains && entry.name.rfind("head.", 0) != 0 && entry.name.rfind("read_out.", 0) != 0;
@@ -94,21 +93,15 @@ void set_experts(PlannedModel& model, const ExpertSite& site, const ParameterSto
   if (place.place == Place::attention) {
     const bool shared = site.bank().first_dimension("k") == 1 && place.experts > 1;
     const double keys_values = shared ? 1 : site.by_sequence() ? run : n;
-    to.weights_of_expert = 2 * d * (d + static_cast<double>(shared ? 0 : place.kv_width()));
     to.weights_of_token = 2 * d * (d * run + static_cast<double>(place.kv_width()) * keys_values);
     to.attended = run;
   } else {
-    to.weights_of_expert = (place.gated() ? 3 : 2) * d * static_cast<double>(site.bank().neurons());
-    to.weights_of_token = to.weights_of_expert * run;
+    to.weights_of_token = (place.gated() ? 3 : 2) * d * run * static_cast<double>(site.bank().neurons());
   }
-  to.parameters_of_expert = to.router_parameters = 0;
-  const std::string prefix = site_prefix(place.place, place.layer);
-  for (const auto& entry : store.entries()) {
-    if (entry.name.rfind(prefix + "router.", 0) == 0)
-      to.router_parameters += static_cast<double>(entry.size());
-    else if (entry.name.rfind(prefix, 0) == 0 && entry.spec.per_expert)
-      to.parameters_of_expert += static_cast<double>(entry.size()) / n;
-  }
+  to.parameters = 0;
+  for (const auto& entry : store.entries())
+    if (is_of_experts(entry.name, place.place, place.layer)) to.parameters += static_cast<double>(entry.size());
+  to.bank = site.bank().shape();
   to.routing_of_token = site.by_sequence() ? 0 : cost.multiply_adds;
   to.routing_of_sequence = site.by_sequence() ? cost.multiply_adds : 0;
   to.deriving = site.bank().layout().derive_multiply_adds;

@@ -13,6 +13,7 @@
 #ifndef MOIETY_KERNEL_ENGINE_MODEL_COST_H_
 #define MOIETY_KERNEL_ENGINE_MODEL_COST_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -29,18 +30,23 @@ struct PlannedModel {
     double weights_of_token = 0;  ///< multiply-adds of the matrices that a row runs
     double attended = 1;          ///< attention: how many experts look at each pair
     double routing_of_token = 0, routing_of_sequence = 0;
-    double deriving = 0;  ///< multiply-adds to make one expert's roles
-    double weights_of_expert = 0, parameters_of_expert = 0, router_parameters = 0;
+    double deriving = 0;    ///< multiply-adds to make one expert's roles
+    double parameters = 0;  ///< that the site declared, its router's included, those for all sites not
+    BankShape bank;
   };
   Architecture architecture;
   std::vector<SiteCost> attention, feed_forward;       ///< by layer
   double total = 0, active = 0;                        ///< parameters
-  double trainable = 0;                                ///< of them, and adapters
   bool body_trains = true;                             ///< something before the read-out does
   std::set<std::string> shared_tensors;                ///< names counted already
   std::int64_t trained_steps = 0, schedule_steps = 0;  ///< of the training that left it: where `continues` goes on
   double tokens_per_step = 0;
 
+  bool has_experts() const {
+    const auto is_site = [](const SiteCost& one) { return one.experts != 0; };
+    return std::any_of(attention.begin(), attention.end(), is_site) ||
+           std::any_of(feed_forward.begin(), feed_forward.end(), is_site);
+  }
   SiteCost& site(Place place, std::int64_t layer) {
     return (place == Place::attention ? attention : feed_forward)[static_cast<std::size_t>(layer)];
   }

@@ -26,7 +26,7 @@ std::int64_t common_neurons(const Gpt& model) {
 /// All tensors of the model but those of its sites, whose places hold the dense layer that `roles` gives.
 Result<std::unique_ptr<Gpt>> with_dense_sites(const Gpt& model, std::int64_t neurons,
                                               const std::function<Result<TensorMap>(const ExpertSite&)>& roles) {
-  if (model.sites().empty()) return fail(ErrorKind::failed, "the model read has no experts");
+  if (model.sites().empty()) return fail(ErrorKind::failed, no_experts);
   Architecture shape = model.architecture();
   shape.inner = neurons;
   TensorMap tensors;

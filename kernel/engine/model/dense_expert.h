@@ -9,6 +9,8 @@
 
 namespace moiety::engine {
 
+inline constexpr const char* no_experts = "the model read has no experts";
+
 /// The model that is left when every site is its expert of this number. An error: there is none of that number, or feed-forwards
 /// would be of different sizes.
 Result<std::unique_ptr<Gpt>> dense_expert(const Gpt& model, std::int64_t expert);

@@ -64,11 +64,8 @@ TensorMap dense_tensors(const TensorMap& roles, Place place, std::int64_t layer)
 }
 
 void erase_experts(TensorMap& tensors, Place place, std::int64_t layer) {
-  const std::string prefix = site_prefix(place, layer);
-  const auto begins = [](const std::string& name, const std::string& with) { return name.rfind(with, 0) == 0; };
   for (auto entry = tensors.begin(); entry != tensors.end();) {
-    const std::string& name = entry->first;
-    const bool of_experts = (begins(name, prefix) && !begins(name, prefix + "norm.")) || begins(name, "all_sites.");
+    const bool of_experts = is_of_experts(entry->first, place, layer) || entry->first.rfind("all_sites.", 0) == 0;
     entry = of_experts ? tensors.erase(entry) : std::next(entry);
   }
 }

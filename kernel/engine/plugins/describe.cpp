@@ -65,8 +65,10 @@ json tag_object(const BuildTag& tag) {
 
 }  // namespace
 
-std::vector<std::string> choice_words(const Parameter& parameter) {
-  std::vector<std::string> list = words(parameter.choices);
+std::vector<std::string> choice_words(const Parameter& parameter) { return words_of_choice(parameter.choices); }
+
+std::vector<std::string> words_of_choice(const char* declared) {
+  std::vector<std::string> list = words(declared);
   for (std::string& word : list) std::replace(word.begin(), word.end(), '_', '-');
   return list;
 }

@@ -13,6 +13,8 @@ namespace moiety::engine {
 
 /// "not_top" in C++ is "not-top" in a recipe.
 std::vector<std::string> choice_words(const Parameter& parameter);
+/// The same of what MOIETY_CHOICE declares.
+std::vector<std::string> words_of_choice(const char* declared);
 
 /// {"name","type","kind","default","unit","doc","low","high","low_open","high_open","choices"}; "default" is absent for a
 /// required parameter and null for an optional one.

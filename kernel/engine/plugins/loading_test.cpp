@@ -1,5 +1,5 @@
-#include <gmock/gmock.h>
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -77,7 +77,8 @@ TEST(Loading, P09_each_file_says_why_it_cannot_be_used) {
   EXPECT_THAT(refusal("not_a_library"), HasSubstr("not a shared library (no ELF header)"));
   EXPECT_THAT(refusal("no_tag"), HasSubstr("not a Moiety plugin: it carries no build tag"));
   EXPECT_THAT(refusal("no_symbol"), HasSubstr("not a Moiety plugin: it exports no moiety_plugin_v1"));
-  EXPECT_THAT(refusal("newer_api"), HasSubstr(fmt::format("made for plugin API {}.{}; this worker has {}.{}", api_major, api_minor + 1, api_major, api_minor)));
+  EXPECT_THAT(refusal("newer_api"), HasSubstr(fmt::format("made for plugin API {}.{}; this worker has {}.{}", api_major,
+                                                          api_minor + 1, api_major, api_minor)));
   EXPECT_THAT(refusal("wrong_size"), HasSubstr("its descriptor has 48 bytes"));
   EXPECT_THAT(refusal("outside"), HasSubstr("the table of components lies outside the library"));
   EXPECT_THAT(refusal("twice"), HasSubstr("it has router/none@1 twice"));

@@ -20,8 +20,6 @@ namespace {
 
 MOIETY_CHOICE(Rest, average, first);
 
-MOIETY_CHOICE(CalibrationSplit, train, valid);
-
 struct ConstructOptions {
   Layers layers, attention_layers;
   std::shared_ptr<ExpertConstructor> experts, attention_experts;
@@ -29,7 +27,7 @@ struct ConstructOptions {
   double capacity = 0, attention_capacity = 0;
   Rest rest;
   std::int64_t windows, dimensions;
-  CalibrationSplit calibration_split;
+  TrainingSplit split;
 };
 
 constexpr const char* capacity_doc =
@@ -51,8 +49,7 @@ constexpr Parameter parameters[] = {
                                       "windows that components look at before they start, if they ask for it")
         .range(1, 1000000)
         .in("windows"),
-    param<&ConstructOptions::calibration_split>("calibrate.split", CalibrationSplit::train,
-                                                "which part of the corpus they are of"),
+    param<&ConstructOptions::split>("calibrate.split", TrainingSplit::train, "which part of the corpus they are of"),
     param<&ConstructOptions::dimensions>("calibrate.dimensions", 64,
                                          "to which points made of them are projected; 0: they are not")
         .at_least(0)
@@ -115,8 +112,7 @@ Result<Recording> record(StageContext& context, const ModelFile& file, const std
                                                corpus->facts().vocabulary));
   const auto model = model_from(file, context.components);
   if (!model) return pass(model);
-  const TrainingSplit split = options.calibration_split == CalibrationSplit::train ? TrainingSplit::train : TrainingSplit::valid;
-  Recording recording(**model, corpus->streams(split), places, options.windows, options.dimensions,
+  Recording recording(**model, corpus->streams(options.split), places, options.windows, options.dimensions,
                       [&](std::int64_t done, std::int64_t all) {
                         context.protocol.progress("windows", static_cast<double>(done), static_cast<double>(all), 0, "calibrate");
                         return context.stop.load() == 0;
@@ -190,11 +186,9 @@ Status move_numbers(Gpt& model, const std::vector<ModelFile>& files, const std::
   if (files.empty()) return {};
   for (const auto& [name, tensor] : files.front().tensors) kept.emplace(name, rest_of(files, name, rest));
   for (const ExpertSite* site : fresh) {
-    const std::string prefix = site_prefix(site->site().place, site->site().layer);
     for (const auto& name : dense_names(site->site().place, site->site().layer)) kept.erase(name);
     for (const auto& [name, tensor] : target)
-      if (name.rfind("all_sites.", 0) == 0 || (name.rfind(prefix, 0) == 0 && name.rfind(prefix + "norm.", 0) != 0))
-        kept[name] = tensor;
+      if (name.rfind("all_sites.", 0) == 0 || is_of_experts(name, site->site().place, site->site().layer)) kept[name] = tensor;
   }
   return load_tensors(model, kept);
 }

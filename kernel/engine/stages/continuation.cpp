@@ -118,10 +118,10 @@ Status load_moments(const Gpt& model, const TensorMap& by_name, Moments& moments
   return {};
 }
 
-at::Tensor preconditioner_of(const Moments& moments, std::int64_t step, double beta2, double epsilon) {
-  if (step < 1 || beta2 == 0) return {};
-  const double correction = 1 - std::pow(beta2, static_cast<double>(step));
-  return ((moments.second / correction).sqrt() + epsilon).reciprocal();
+at::Tensor preconditioner_of(const Moments& moments, const ScheduleState& schedule) {
+  if (schedule.step < 1 || !schedule.of_adam()) return {};
+  const double correction = 1 - std::pow(schedule.beta2, static_cast<double>(schedule.step));
+  return ((moments.second / correction).sqrt() + schedule.epsilon).reciprocal();
 }
 
 Status pass_training_state_on(const ModelFile& file, const Gpt& model, const std::vector<const ExpertSite*>& fresh,
@@ -140,11 +140,10 @@ Status pass_training_state_on(const ModelFile& file, const Gpt& model, const std
     }
     for (const ExpertSite* site : fresh) {
       const auto& constructor = site->constructor().as<ExpertConstructor>();
-      const std::string of_site = site_prefix(site->site().place, site->site().layer);
       TensorMap target;
       for (const auto& entry : model.parameters().entries()) {
-        if (!entry.spec.trains || (entry.name.rfind(of_site, 0) != 0 && entry.name.rfind("all_sites.", 0) != 0)) continue;
-        if (entry.name.rfind(of_site + "norm.", 0) == 0) continue;
+        const bool own = is_of_experts(entry.name, site->site().place, site->site().layer);
+        if (!entry.spec.trains || (!own && entry.name.rfind("all_sites.", 0) != 0)) continue;
         target.emplace(entry.name, at::zeros(entry.spec.shape));
         moments.erase(prefix + entry.name);
       }

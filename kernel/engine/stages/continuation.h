@@ -24,8 +24,9 @@ struct Moments {
 struct ScheduleState {
   std::int64_t step = 0, steps = 0;
   double tokens_per_step = 0;     ///< 0: not known beforehand
-  double beta2 = 0, epsilon = 0;  ///< of AdamW, which its second moment is read with; else 0
+  double beta2 = 0, epsilon = 0;  ///< of AdamW, which its second moment is read with; epsilon 0: another optimizer
 
+  bool of_adam() const { return epsilon > 0; }
   nlohmann::json to_json() const;
   static std::optional<ScheduleState> from_json(const nlohmann::json& json);
   /// The step that a snapshot's text means ("10%", "400k tokens"), or why it means none.
@@ -45,9 +46,9 @@ Result<TrainingState> read_training_state(const ModelFile& file);
 /// Moments by name into the flat ones; a tensor without moments keeps 0.
 Status load_moments(const Gpt& model, const TensorMap& by_name, Moments& moments);
 
-/// What AdamW multiplies a gradient by after `step` steps: 1 / (√v̂ + ε), flat; undefined before the first
-/// one and where another optimizer has none (`beta2` is 0).
-at::Tensor preconditioner_of(const Moments& moments, std::int64_t step, double beta2, double epsilon);
+/// What AdamW multiplies a gradient by where `schedule` stands: 1 / (√v̂ + ε), flat; undefined before the first step, and where
+/// the optimizer has no second moments.
+at::Tensor preconditioner_of(const Moments& moments, const ScheduleState& schedule);
 
 /// After `fresh` sites took the place of dense tensors: the file with their moments moved like the numbers they belong to where
 /// the constructor keeps them, else 0, into outcome.files; nothing where the model has none.

@@ -64,8 +64,6 @@ Result<StageOutcome> run(StageContext& context) {
   if (from == nullptr) return fail(ErrorKind::usage, "extract needs an input `from`");
   auto model = model_of(*from, context.components);
   if (!model) return pass(model);
-  const auto manifest = read_manifest(from->path);
-  if (!manifest) return pass(manifest);
   StageOutcome outcome;
   std::int64_t expert = number_of_text(options.expert).value_or(0);
   if (!number_of_text(options.expert)) {
@@ -117,7 +115,7 @@ Result<StageOutcome> run(StageContext& context) {
   outcome.cost.total_parameters = facts.total;
   outcome.cost.active_parameters = facts.active;
   outcome.results = {{"expert", expert}};
-  if (manifest->contains("position")) outcome.position = (*manifest)["position"];
+  if (auto status = hand_on(from->path, outcome); !status) return pass(status);
   return outcome;
 }
 
@@ -135,7 +133,7 @@ CheckResult check(const CheckContext& context) {
   std::int64_t experts = 0;
   for (const auto* sites : {&model->attention, &model->feed_forward})
     for (const auto& site : *sites) experts = site.experts != 0 ? site.experts : experts;
-  if (experts == 0) result.problems.push_back({"from", "the model read has no experts"});
+  if (!model->has_experts()) result.problems.push_back({"from", no_experts});
   const auto number = number_of_text(read.values.expert);
   if (number && experts > 0 && (*number < 0 || *number >= experts))
     result.problems.push_back({"expert", fmt::format("there is no expert {}: the model has {}", *number, experts)});

@@ -143,7 +143,7 @@ Result<StageOutcome> run(StageContext& context) {
     work.class_read_outs = static_cast<double>(taken);
     const PlannedModel cost = facts_of(model);
     so_far.cost = {work.tokens, training_flops(cost, work), cost.total, cost.active, 0};
-    so_far.cost.trainable_parameters = cost.trainable;
+    so_far.cost.trainable_parameters = static_cast<double>(model.parameters().trainable());
     if (*teacher) so_far.cost.flops += forward_flops(facts_of(**teacher), work);
   };
 

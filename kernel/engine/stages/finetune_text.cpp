@@ -111,7 +111,7 @@ Result<StageOutcome> finetune_text(StageContext& context, const FinetuneOptions&
     const Work work = window_work(static_cast<double>(taken), static_cast<double>(length));
     const PlannedModel cost = facts_of(model);
     so_far.cost = {work.tokens, training_flops(cost, work), cost.total, cost.active, 0};
-    so_far.cost.trainable_parameters = cost.trainable;
+    so_far.cost.trainable_parameters = static_cast<double>(model.parameters().trainable());
     if (*teacher) so_far.cost.flops += forward_flops(facts_of(**teacher), work);
     so_far.files = inherited;
   };

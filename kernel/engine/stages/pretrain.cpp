@@ -39,6 +39,9 @@ Result<std::optional<TrainingState>> continued_state(const Job& job, const Pretr
   if (!file) return pass(file);
   auto state = read_training_state(*file);
   if (!state) return pass(state);
+  if (state->schedule.of_adam() != options.is_adam())
+    return fail(ErrorKind::usage, fmt::format("optimizer.use: `continues` goes on with that of the stage read, which is {}",
+                                              state->schedule.of_adam() ? "adamw" : "sgd"));
   return std::optional<TrainingState>(std::move(*state));
 }
 
@@ -110,7 +113,7 @@ Result<StageOutcome> run(StageContext& context) {
   const Moments* moments = nullptr;
   std::int64_t steps_done = steps->first;
   const AskedModel asked(model, pool, *labels, [&] {
-    return moments == nullptr ? at::Tensor() : preconditioner_of(*moments, steps_done, options.beta2, options.epsilon);
+    return moments == nullptr ? at::Tensor() : preconditioner_of(*moments, options.state_at(steps_done));
   });
 
   std::vector<std::int64_t> counts(static_cast<std::size_t>(facts.vocabulary));  // of the tokens read, for the unigram model
@@ -220,7 +223,7 @@ Result<StageOutcome> run(StageContext& context) {
     const PlannedModel cost = facts_of(model);
     const Work done = work();
     so_far.cost = {done.tokens, training_flops(cost, done), cost.total, cost.active, 0};
-    so_far.cost.trainable_parameters = cost.trainable;
+    so_far.cost.trainable_parameters = static_cast<double>(model.parameters().trainable());
     const auto forward_cost = [&](const PlannedModel& whose, double tokens) {
       Work passes;
       passes.add_sequences(tokens / static_cast<double>(length), static_cast<double>(length));

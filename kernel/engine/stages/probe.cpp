@@ -61,7 +61,7 @@ Result<at::Tensor> kept_preconditioner(const ModelFile& file, const Gpt& model) 
   if (!state) return pass(state);
   Moments moments(model);
   if (auto status = load_moments(model, state->moments, moments); !status) return pass(status);
-  return preconditioner_of(moments, state->schedule.step, state->schedule.beta2, state->schedule.epsilon);
+  return preconditioner_of(moments, state->schedule);
 }
 
 Result<StageOutcome> run(StageContext& context) {

@@ -7,9 +7,12 @@
 #include <numeric>
 
 #include "kernel/base/files.h"
+#include "kernel/base/hash.h"
+#include "kernel/engine/model/dense_expert.h"
 #include "kernel/engine/model/dense_roles.h"
 #include "kernel/engine/stages/options.h"
 #include "kernel/engine/stages/read_models.h"
+#include "kernel/engine/stages/site_making.h"
 #include "kernel/engine/stages/stage_model.h"
 #include "kernel/engine/stages/training_loop.h"
 #include "kernel/engine/stages/verbs.h"
@@ -32,13 +35,17 @@ constexpr const char* of_a_bank = "the experts are made of a bank that they shar
 
 /// How often each expert was chosen in the stage that counted, by site.
 Result<nlohmann::json> usage_in(const std::string& artifact) {
-  const auto bytes = read_file(artifact + "/" + usage_file);
-  if (!bytes)
+  const auto manifest = read_manifest(artifact);
+  if (!manifest) return pass(manifest);
+  const auto& files = (*manifest)["files"];
+  if (!files.contains(usage_file))
     return fail(ErrorKind::failed, "usage: that stage counted no experts",
                 "name a stage that trained a model with experts of which routers choose some");
-  const auto usage = nlohmann::json::parse(*bytes, nullptr, false);
-  if (!usage.is_object()) return fail(ErrorKind::failed, "usage: " + artifact + "/" + usage_file + " is damaged");
-  return usage;
+  const auto bytes = read_file(artifact + "/" + usage_file);
+  if (!bytes || files[usage_file].value("sha256", "") != sha256(*bytes))
+    return fail(ErrorKind::failed, artifact + "/" + usage_file + " is damaged",
+                "remove the folder " + artifact + ", then run the recipe again");
+  return nlohmann::json::parse(*bytes);
 }
 
 /// The `keep` most used ones in ascending order; of equally used ones the first.
@@ -60,6 +67,25 @@ Result<std::vector<std::int64_t>> most_used(const nlohmann::json& usage, const E
   return order;
 }
 
+/// A site of the experts that stay, told what they look like.
+Result<SiteParts> kept_parts(const ComponentSet& components, const Job& job, Site site, const BankShape& bank,
+                             std::int64_t keep) {
+  nlohmann::json experts = job.config.at("experts");
+  experts["neurons"] = bank.neurons;
+  experts["shared"] = keep > 1 ? bank.shared : std::vector<std::string>{};
+  experts["absent"] = bank.absent;
+  ConfigProblems problems;
+  auto constructor = components.make("expert_constructor", experts, "experts", problems);
+  auto router = components.make("router", job.config.at("router"), "router", problems);
+  if (!problems.empty()) return fail(ErrorKind::usage, problems.front().path + ": " + problems.front().message);
+  SiteParts parts;
+  parts.site = site;
+  parts.site.experts = keep;
+  parts.constructor = std::move(*constructor);
+  parts.router = std::move(*router);
+  return parts;
+}
+
 Result<StageOutcome> run(StageContext& context) {
   const Job& job = context.job;
   const at::NoGradGuard no_gradient;
@@ -69,7 +95,7 @@ Result<StageOutcome> run(StageContext& context) {
   if (from == nullptr || counted == nullptr) return fail(ErrorKind::usage, "prune needs inputs `from` and `usage`");
   const auto model = model_of(*from, context.components);
   if (!model) return pass(model);
-  if ((*model)->sites().empty()) return fail(ErrorKind::failed, "the model read has no experts");
+  if ((*model)->sites().empty()) return fail(ErrorKind::failed, no_experts);
   const auto usage = usage_in(counted->path);
   if (!usage) return pass(usage);
 
@@ -85,17 +111,9 @@ Result<StageOutcome> run(StageContext& context) {
     for (const auto& rule : roles_of(site->site()))
       if (const at::Tensor value = site->bank().maybe(rule.role, &*stay); value.defined())
         tensors[prefix + rule.role] = value.contiguous();
-    const char* output_bias = site->site().place == Place::attention ? "o_bias" : "out_bias";
-    nlohmann::json experts = job.config.at("experts");
-    experts["neurons"] = site->bank().neurons();
-    experts["shared_bias"] = site->bank().first_dimension(output_bias) == 1 && read.values.keep > 1;
-    ConfigProblems problems;
-    auto constructor = context.components.make("expert_constructor", experts, "experts", problems);
-    auto router = context.components.make("router", job.config.at("router"), "router", problems);
-    if (!problems.empty()) return fail(ErrorKind::usage, problems.front().path + ": " + problems.front().message);
-    Site place = site->site();
-    place.experts = read.values.keep;
-    sites.push_back(std::make_unique<ExpertSite>(place, std::move(*constructor), std::move(*router)));
+    auto parts = kept_parts(context.components, job, site->site(), site->bank().shape(), read.values.keep);
+    if (!parts) return pass(parts);
+    sites.push_back(std::make_unique<ExpertSite>(parts->site, std::move(parts->constructor), std::move(parts->router)));
   }
   StageOutcome outcome;
   outcome.model = std::make_unique<Gpt>((*model)->architecture(), std::move(sites));
@@ -103,9 +121,7 @@ Result<StageOutcome> run(StageContext& context) {
   const PlannedModel facts = facts_of(*outcome.model);
   outcome.cost.total_parameters = facts.total;
   outcome.cost.active_parameters = facts.active;
-  auto inherited = inherited_files(from->path);
-  if (!inherited) return pass(inherited);
-  outcome.files = std::move(*inherited);
+  if (auto status = hand_on(from->path, outcome); !status) return pass(status);
   return outcome;
 }
 
@@ -118,31 +134,28 @@ CheckResult check(const CheckContext& context) {
   if (!result.problems.empty()) return result;
   auto model = planned_starting_model(context, 0, {}, result.problems);
   if (!model) return result;
-  bool any = false;
+  const std::int64_t keep = read.values.keep;
+  if (!model->has_experts()) result.problems.push_back({"from", no_experts});
   for (const Place place : {Place::attention, Place::feed_forward}) {
-    for (std::int64_t layer = 0; layer < model->architecture.layers; ++layer) {
-      PlannedModel::SiteCost& site = model->site(place, layer);
-      if (site.experts == 0) continue;
-      any = true;
-      if (site.experts > 0 && read.values.keep > site.experts) {
-        result.problems.push_back({"keep", fmt::format("{} experts cannot stay of {}", read.values.keep, site.experts)});
-        return result;
+    for (std::int64_t layer = 0; layer < model->architecture.layers && result.problems.empty(); ++layer) {
+      const PlannedModel::SiteCost before = model->site(place, layer);
+      if (before.experts <= 0) continue;  // dense, or their number is found when the stage runs
+      if (before.deriving > 0) result.problems.push_back({"from", of_a_bank});
+      if (keep > before.experts)
+        result.problems.push_back({"keep", fmt::format("{} experts cannot stay of {}", keep, before.experts)});
+      if (!result.problems.empty()) break;
+      auto parts = kept_parts(context.components, context.job, site_of(model->architecture, place, layer), before.bank, keep);
+      if (!parts) {
+        result.problems.push_back({"experts", parts.error().message});
+        break;
       }
-      if (site.deriving > 0) {
-        result.problems.push_back({"from", of_a_bank});
-        return result;
-      }
-      if (site.experts < 0) continue;  // their number is found when the stage runs
-      const auto gone = static_cast<double>(site.experts - read.values.keep), stay = static_cast<double>(read.values.keep);
-      model->total -= gone * site.parameters_of_expert + site.router_parameters;
-      site.experts = read.values.keep;
-      site.weights_of_token = stay * site.weights_of_expert;
-      site.attended = stay;
-      site.routing_of_token = site.routing_of_sequence = site.router_parameters = 0;
+      // As if the place were dense again; that is what a planned site takes the place of.
+      model->total += dense_parameters(parts->site) - before.parameters;
+      add_planned_site(*model, std::move(*parts));
     }
   }
+  if (!result.problems.empty()) return result;
   model->active = model->total;
-  if (!any) result.problems.push_back({"from", "the model read has no experts"});
   result.cost = {0, 0, model->total, model->active, training_memory(*model, 0)};
   result.model = std::move(*model);
   return result;

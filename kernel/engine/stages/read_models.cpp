@@ -44,6 +44,16 @@ Result<std::map<std::string, std::string>> inherited_files(const std::string& ar
   return files;
 }
 
+Status hand_on(const std::string& artifact, StageOutcome& outcome) {
+  const auto manifest = read_manifest(artifact);
+  if (!manifest) return pass(manifest);
+  auto files = inherited_files(artifact);
+  if (!files) return pass(files);
+  for (auto& [name, content] : *files) outcome.files[name] = std::move(content);
+  if (manifest->contains("position")) outcome.position = (*manifest)["position"];
+  return {};
+}
+
 Result<WindowLabels> window_labels(const Gpt& model, const std::string& artifact, const ComponentSet& components,
                                    const LabelledText& text, bool own_numbers) {
   WindowLabels labels;

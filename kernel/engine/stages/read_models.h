@@ -21,6 +21,9 @@ std::map<std::string, std::string> domain_file(const std::vector<std::string>& n
 /// The files of an artifact that tell about the windows of its model, for an artifact made from it; empty without.
 Result<std::map<std::string, std::string>> inherited_files(const std::string& artifact);
 
+/// What an artifact made from a model alone keeps of it: those files, and how far its domains have been read.
+Status hand_on(const std::string& artifact, StageOutcome& outcome);
+
 struct LabelledText {
   const TokenStreams* streams;
   const std::vector<std::string>* names;    ///< of the streams' domains

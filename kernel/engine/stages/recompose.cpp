@@ -13,8 +13,6 @@ Result<StageOutcome> run(StageContext& context) {
   if (from == nullptr) return fail(ErrorKind::usage, "recompose needs an input `from`");
   const auto model = model_of(*from, context.components);
   if (!model) return pass(model);
-  const auto manifest = read_manifest(from->path);
-  if (!manifest) return pass(manifest);
   auto dense = recomposed(**model);
   if (!dense) return pass(dense);
   StageOutcome outcome;
@@ -22,10 +20,7 @@ Result<StageOutcome> run(StageContext& context) {
   const PlannedModel facts = facts_of(*outcome.model);
   outcome.cost.total_parameters = facts.total;
   outcome.cost.active_parameters = facts.active;
-  auto inherited = inherited_files(from->path);
-  if (!inherited) return pass(inherited);
-  outcome.files = std::move(*inherited);
-  if (manifest->contains("position")) outcome.position = (*manifest)["position"];
+  if (auto status = hand_on(from->path, outcome); !status) return pass(status);
   return outcome;
 }
 
@@ -36,10 +31,7 @@ CheckResult check(const CheckContext& context) {
   if (!result.problems.empty()) return result;
   const auto model = planned_starting_model(context, 0, {}, result.problems);
   if (!model) return result;
-  bool experts = false;
-  for (const auto* sites : {&model->attention, &model->feed_forward})
-    for (const auto& site : *sites) experts = experts || site.experts != 0;
-  if (!experts) result.problems.push_back({"from", "the model read has no experts"});
+  if (!model->has_experts()) result.problems.push_back({"from", no_experts});
   if (!result.problems.empty()) return result;
   PlannedModel dense = dense_facts(model->architecture);
   result.cost = {0, 0, dense.total, dense.active, training_memory(*model, 0)};

@@ -17,12 +17,6 @@ using testing::run_here;
 using testing::run_stopped_at_every_step;
 using testing::TinyStore;
 
-TensorMap tensors_of_file(const TinyStore& store, const std::string& name, const char* file) {
-  auto tensors = parse_safetensors(store.file(name, file), file);
-  EXPECT_TRUE(tensors) << name;
-  return tensors ? *tensors : TensorMap();
-}
-
 struct Study {
   Study() { EXPECT_EQ(run_here(store.pretrain("dense", {{"budget", "60 steps"}})), 0); }
   TinyStore store;
@@ -33,9 +27,8 @@ TEST(SequenceExperts, clusters_found_at_calibration_are_the_experts_and_nothing_
   ASSERT_EQ(run_here(study.store.cluster_experts("cse", "dense")), 0);
   const json m = study.store.manifest("cse");
   ASSERT_EQ(m["sites"].size(), 2U);
-  const TensorMap dense = tensors_of_file(study.store, "dense", "model.safetensors"),
-                  made = tensors_of_file(study.store, "cse", "model.safetensors"),
-                  state = tensors_of_file(study.store, "cse", "state.safetensors");
+  const TensorMap dense = study.store.tensors("dense"), made = study.store.tensors("cse"),
+                  state = study.store.tensors("cse", "state.safetensors");
   for (const auto& site : m["sites"]) {
     const auto experts = site["experts"].get<std::int64_t>();
     const std::string prefix = "layer" + std::to_string(site["layer"].get<int>()) + ".feed_forward.";
@@ -65,13 +58,13 @@ TEST(SequenceExperts, training_moves_centres_and_measuring_does_not) {
   ASSERT_EQ(run_here(study.store.cluster_experts("cse", "dense")), 0);
   ASSERT_EQ(run_here(study.store.pretrain_from("trained", "cse", {{"budget", "20 steps"}})), 0);
   const std::string centres = "layer1.feed_forward.router.centres";
-  const at::Tensor before = tensors_of_file(study.store, "cse", "state.safetensors").at(centres),
-                   after = tensors_of_file(study.store, "trained", "state.safetensors").at(centres);
+  const at::Tensor before = study.store.tensors("cse", "state.safetensors").at(centres),
+                   after = study.store.tensors("trained", "state.safetensors").at(centres);
   EXPECT_FALSE(at::equal(before, after));
   ASSERT_EQ(run_here(study.store.cluster_experts("still", "dense", {{"momentum", 1.0}})), 0);
   ASSERT_EQ(run_here(study.store.pretrain_from("rested", "still", {{"budget", "20 steps"}})), 0);
-  EXPECT_TRUE(at::equal(tensors_of_file(study.store, "still", "state.safetensors").at(centres),
-                        tensors_of_file(study.store, "rested", "state.safetensors").at(centres)))
+  EXPECT_TRUE(at::equal(study.store.tensors("still", "state.safetensors").at(centres),
+                        study.store.tensors("rested", "state.safetensors").at(centres)))
       << "momentum 1: validation and training leave centres alone";
 }
 

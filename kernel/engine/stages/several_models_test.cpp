@@ -15,12 +15,6 @@ using testing::run_here;
 using testing::run_stopped_at_every_step;
 using testing::TinyStore;
 
-TensorMap model_tensors(const TinyStore& store, const std::string& name) {
-  auto tensors = parse_safetensors(store.file(name, "model.safetensors"), name);
-  EXPECT_TRUE(tensors) << name;
-  return tensors ? *tensors : TensorMap();
-}
-
 /// A seed and three branches.
 struct Branches {
   Branches() {
@@ -54,9 +48,9 @@ TEST(SeveralModels, experts_are_the_branches_and_the_rest_is_their_mean) {
   for (const char* keys_values : {"own", "shared"}) {
     const std::string name = std::string("bam-") + keys_values;
     ASSERT_EQ(run_here(study.mixed(name, attention_table(keys_values, "soft"), {{"use", "top-k"}, {"k", 1}})), 0);
-    const TensorMap made = model_tensors(study.store, name);
+    const TensorMap made = study.store.tensors(name);
     std::vector<TensorMap> sources;
-    for (const auto& source : study.sources) sources.push_back(model_tensors(study.store, source));
+    for (const auto& source : study.sources) sources.push_back(study.store.tensors(source));
     const auto mean_of = [&](const std::string& tensor) {
       at::Tensor sum = at::zeros(sources[0].at(tensor).sizes(), at::kDouble);
       for (const auto& source : sources) sum += source.at(tensor).to(at::kDouble);
@@ -86,7 +80,7 @@ TEST(SeveralModels, rest_first_keeps_the_seed) {
   json job = study.mixed("btx", nullptr, {{"use", "top-k"}, {"k", 2}});
   job["config"]["rest"] = "first";
   ASSERT_EQ(run_here(job), 0);
-  const TensorMap made = model_tensors(study.store, "btx"), seed = model_tensors(study.store, "seed");
+  const TensorMap made = study.store.tensors("btx"), seed = study.store.tensors("seed");
   EXPECT_TRUE(at::equal(made.at("layer0.attention.qkv"), seed.at("layer0.attention.qkv")));
   EXPECT_TRUE(at::equal(made.at("embedding.positions"), seed.at("embedding.positions")));
 }

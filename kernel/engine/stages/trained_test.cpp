@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include "kernel/engine/checkpoint/safetensors.h"
 #include "kernel/engine/testing/exact_gradients.h"
 #include "kernel/engine/testing/job_fixture.h"
 
@@ -14,12 +13,6 @@ using nlohmann::json;
 using testing::run_here;
 using testing::run_stopped_at_every_step;
 using testing::TinyStore;
-
-TensorMap tensors_in(const TinyStore& store, const std::string& name) {
-  auto tensors = parse_safetensors(store.file(name, "model.safetensors"), name);
-  EXPECT_TRUE(tensors) << name;
-  return tensors ? *tensors : TensorMap();
-}
 
 /// Names of the tensors that differ between two models of the same layout.
 std::set<std::string> changed(const TensorMap& before, const TensorMap& after) {
@@ -39,20 +32,32 @@ const json on_experts = {{"train", {{"lora", {{"rank", 2}, {"matrices", {"layer*
 class Trained : public ::testing::Test {
  protected:
   Trained() { EXPECT_EQ(run_here(store.pretrain("dense", {{"budget", "12 steps"}})), 0); }
+  /// The plan said what the model has.
+  void expect_planned(const json& job) const {
+    const json plan = testing::planned(job)["cost"], made = store.manifest(job["name"])["cost"];
+    for (const char* key : {"total_parameters", "active_parameters"}) EXPECT_EQ(plan[key], made[key]) << key;
+  }
+  json pruned(const std::string& name, const std::string& from, const std::string& usage, int keep) const {
+    json job = store.construct(name, from, {});
+    job["verb"] = "prune";
+    job["config"] = {{"keep", keep}, {"experts", {{"use", "kept"}}}, {"router", {{"use", "all"}}}};
+    job["inputs"].push_back({{"name", "usage"}, {"stage", usage}, {"path", store.artifact(usage)}});
+    return job;
+  }
   TinyStore store;
 };
 
 TEST_F(Trained, only_what_is_named_changes) {
-  const TensorMap before = tensors_in(store, "dense");
+  const TensorMap before = store.tensors("dense");
   ASSERT_EQ(run_here(store.finetune("head", "dense", head)), 0);
-  EXPECT_EQ(changed(before, tensors_in(store, "head")), std::set<std::string>{}) << "the head is new, all else as it was";
+  EXPECT_EQ(changed(before, store.tensors("head")), std::set<std::string>{}) << "the head is new, all else as it was";
   ASSERT_EQ(run_here(store.pretrain_from("only", "dense", only)), 0);
-  const auto names = changed(before, tensors_in(store, "only"));
+  const auto names = changed(before, store.tensors("only"));
   EXPECT_EQ(names.count("final_norm.gain"), 1U);
   EXPECT_EQ(names.count("layer1.feed_forward.in"), 1U);
   for (const auto& name : names) EXPECT_TRUE(name == "final_norm.gain" || name.rfind("layer1.", 0) == 0) << name;
   ASSERT_EQ(run_here(store.finetune("lora", "dense", lora)), 0);
-  const TensorMap tuned = tensors_in(store, "lora");
+  const TensorMap tuned = store.tensors("lora");
   EXPECT_EQ(changed(before, tuned), (std::set<std::string>{"layer0.attention.output", "layer0.attention.qkv",
                                                            "layer1.attention.output", "layer1.attention.qkv"}));
   // What was added has the adapters' rank.
@@ -94,9 +99,9 @@ TEST_F(Trained, T42_stopped_after_every_step_it_ends_with_the_same_bits) {
 
 TEST_F(Trained, adapters_reach_experts_too) {
   ASSERT_EQ(run_here(store.construct("split", "dense", {{"use", "avg-k"}, {"k", 2}})), 0);
-  const TensorMap before = tensors_in(store, "split");
+  const TensorMap before = store.tensors("split");
   ASSERT_EQ(run_here(store.finetune("tuned", "split", on_experts)), 0);
-  const TensorMap after = tensors_in(store, "tuned");
+  const TensorMap after = store.tensors("tuned");
   for (const auto& name : changed(before, after))
     EXPECT_TRUE(name.find("feed_forward.in") != std::string::npos || name.find(".out") != std::string::npos ||
                 name.find("router.means") != std::string::npos)
@@ -157,7 +162,7 @@ TEST_F(Trained, plain_descent_is_the_gradient_times_the_rate) {
   twice_as_fast["optimizer"]["learning_rate"] = 1.0;
   ASSERT_EQ(run_here(store.pretrain_from("once", "dense", once)), 0);
   ASSERT_EQ(run_here(store.pretrain_from("fast", "dense", twice_as_fast)), 0);
-  const TensorMap before = tensors_in(store, "dense"), slow = tensors_in(store, "once"), fast = tensors_in(store, "fast");
+  const TensorMap before = store.tensors("dense"), slow = store.tensors("once"), fast = store.tensors("fast");
   for (const auto& [name, tensor] : before)
     EXPECT_LT((2 * (slow.at(name) - tensor) - (fast.at(name) - tensor)).abs().max().item<double>(), 1e-6) << name;
   EXPECT_FALSE(at::equal(slow.at("layer0.feed_forward.in"), before.at("layer0.feed_forward.in")));
@@ -169,10 +174,12 @@ TEST_F(Trained, what_was_split_is_put_together_again_bit_for_bit) {
   job["verb"] = "recompose";
   job["config"] = json::object();
   ASSERT_EQ(run_here(job), 0);
-  const TensorMap dense = tensors_in(store, "dense"), again = tensors_in(store, "whole");
+  const TensorMap dense = store.tensors("dense"), again = store.tensors("whole");
   ASSERT_EQ(again.size(), dense.size());
   for (const auto& [name, tensor] : dense) EXPECT_TRUE(at::equal(again.at(name), tensor)) << name;
   EXPECT_EQ(store.manifest("whole")["sites"], json::array());
+  EXPECT_EQ(store.manifest("whole")["position"], store.manifest("dense")["position"]);
+  expect_planned(job);
 
   ASSERT_EQ(run_here(store.construct("copies", "dense", {{"use", "top-k"}, {"k", 1}}, {{"use", "copy"}, {"count", 2}})), 0);
   json of_copies = store.construct("none", "copies", {});
@@ -196,15 +203,8 @@ TEST_F(Trained, T42_the_most_used_experts_stay_and_their_use_survives_being_stop
   std::vector<std::int64_t> best{order[0], order[1]};
   std::sort(best.begin(), best.end());
 
-  const auto pruned = [&](const std::string& name, const std::string& from, const std::string& usage, int keep) {
-    json job = store.construct(name, from, {});
-    job["verb"] = "prune";
-    job["config"] = {{"keep", keep}, {"experts", {{"use", "kept"}}}, {"router", {{"use", "all"}}}};
-    job["inputs"].push_back({{"name", "usage"}, {"stage", usage}, {"path", store.artifact(usage)}});
-    return job;
-  };
   ASSERT_EQ(run_here(pruned("two", "tuned", "tuned", 2)), 0);
-  const TensorMap tuned = tensors_in(store, "tuned"), two = tensors_in(store, "two");
+  const TensorMap tuned = store.tensors("tuned"), two = store.tensors("two");
   for (const char* role : {"in", "in_bias", "out"}) {
     const std::string name = std::string("layer1.feed_forward.") + role;
     EXPECT_TRUE(at::equal(two.at(name), tuned.at(name).index_select(0, at::tensor(best, at::kLong)))) << role;
@@ -212,12 +212,51 @@ TEST_F(Trained, T42_the_most_used_experts_stay_and_their_use_survives_being_stop
   EXPECT_TRUE(at::equal(two.at("layer1.feed_forward.out_bias"), tuned.at("layer1.feed_forward.out_bias")));
   const json cost = store.manifest("two")["cost"];
   EXPECT_EQ(cost["active_parameters"], cost["total_parameters"]) << "all that stay are active";
+  expect_planned(pruned("two", "tuned", "tuned", 2));
   ASSERT_EQ(run_here(store.finetune("again", "two", budget)), 0);
   ASSERT_EQ(run_here(store.evaluate("score", "again", {{"on", {"test"}}})), 0);
 
   EXPECT_EQ(testing::first_problem(pruned("x", "tuned", "tuned", 5)), "keep");
   EXPECT_EQ(testing::first_problem(pruned("x", "dense", "tuned", 1)), "from");
   EXPECT_EQ(run_here(pruned("y", "tuned", "dense", 2)), 1) << "the dense model's training counted no experts";
+}
+
+TEST_F(Trained, attentions_that_share_keys_and_values_are_pruned_too) {
+  json job = store.construct("bam", "dense", {{"use", "top-k"}, {"k", 1}}, {{"use", "copy"}, {"count", 3}});
+  job["config"]["attention"] = {{"layers", "all"},
+                                {"experts", {{"use", "attention"}, {"keys_values", "shared"}, {"count", 3}}},
+                                {"router", {{"use", "top-k"}, {"k", 1}}}};
+  ASSERT_EQ(run_here(job), 0);
+  ASSERT_EQ(run_here(store.pretrain_from("trained", "bam", {{"budget", "3 steps"}})), 0);
+  for (const int keep : {1, 2}) {
+    const std::string name = "keep" + std::to_string(keep);
+    ASSERT_EQ(run_here(pruned(name, "trained", "trained", keep)), 0);
+    expect_planned(pruned(name, "trained", "trained", keep));
+    EXPECT_EQ(store.manifest(name)["position"], store.manifest("trained")["position"]) << "who trains on reads on";
+    const json plan = testing::planned(store.pretrain_from("on" + name, name, {{"budget", "2 steps"}}))["cost"];
+    ASSERT_EQ(run_here(store.pretrain_from("on" + name, name, {{"budget", "2 steps"}})), 0);
+    EXPECT_EQ(plan["flops"], store.manifest("on" + name)["cost"]["flops"]);
+  }
+}
+
+TEST_F(Trained, another_optimizer_has_no_second_moments_and_does_not_continue) {
+  const json sgd = {{"optimizer", {{"use", "sgd"}, {"learning_rate", 0.05}}}, {"budget", "12 steps"}};
+  json job = store.pretrain("sgd", sgd);
+  job["keep_optimizer"] = true;
+  ASSERT_EQ(run_here(job), 0);
+  json on = store.pretrain_from("adamw", "sgd", {{"budget", "16 steps"}, {"continues", true}});
+  EXPECT_EQ(run_here(on), 1) << "optimizer.use: `continues` goes on with sgd";
+  json same = store.pretrain_from("same", "sgd", {{"budget", "16 steps"}, {"continues", true}});
+  same["config"]["optimizer"] = sgd["optimizer"];
+  EXPECT_EQ(run_here(same), 0);
+  json bracket = store.pretrain("bracket", sgd);
+  bracket["config"]["mixing"] = {
+      {"use", "lie-bracket"}, {"every", 4}, {"batches", 2}, {"batch", 2}, {"bracket", "preconditioned"}};
+  EXPECT_EQ(run_here(bracket), 1) << "there is nothing to precondition with";
+  ASSERT_EQ(run_here(store.pretrain(
+                "zero", {{"optimizer", {{"beta2", 0.0}}}, {"budget", "12 steps"}, {"mixing", bracket["config"]["mixing"]}})),
+            0)
+      << "AdamW that forgets at once has second moments";
 }
 
 TEST_F(Trained, what_cannot_be_is_told_before_the_run) {

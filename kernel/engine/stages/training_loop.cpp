@@ -18,7 +18,7 @@ namespace moiety::engine {
 namespace {
 
 ScheduleState schedule_at(const TrainingPlan& plan, std::int64_t step) {
-  return {step, plan.whole(), plan.tokens_per_step, plan.options.is_adam() ? plan.options.beta2 : 0, plan.options.epsilon};
+  return plan.options.state_at(step, plan.whole(), plan.tokens_per_step);
 }
 
 void archive_usage(Archive& archive, const Gpt& model) {
@@ -92,7 +92,6 @@ Result<std::multimap<std::int64_t, std::string>> snapshot_steps(const Job& job, 
 Result<TrainingEnd> train(StageContext& context, const TrainingPlan& plan) {
   using Clock = std::chrono::steady_clock;
   ParameterStore& parameters = plan.model->parameters();
-  const AdamOptions adam = plan.options.adam();
   const Schedule schedule = plan.options.schedule();
   Moments moments(*plan.model);
   const auto snapshots = snapshot_steps(context.job, plan);
@@ -132,9 +131,9 @@ Result<TrainingEnd> train(StageContext& context, const TrainingPlan& plan) {
     float *values = parameters.flat_values().data_ptr<float>(), *first = moments.first.data_ptr<float>();
     if (plan.options.is_adam())
       adamw_step(parameters.segments(), values, gradient.data_ptr<float>(), first, moments.second.data_ptr<float>(), step + 1,
-                 rate, norm, adam);
+                 rate, norm, plan.options.adam());
     else
-      sgd_step(parameters.segments(), values, gradient.data_ptr<float>(), first, rate, norm, adam);
+      sgd_step(parameters.segments(), values, gradient.data_ptr<float>(), first, rate, norm, plan.options.sgd());
     {
       const at::NoGradGuard no_gradient;
       parameters.refresh();

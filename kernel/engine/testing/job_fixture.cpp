@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "kernel/base/hash.h"
+#include "kernel/engine/checkpoint/safetensors.h"
 #include "kernel/engine/testing/tiny_corpus.h"
 #include "kernel/engine/worker/job.h"
 #include "kernel/engine/worker/run.h"
@@ -129,6 +130,12 @@ std::string TinyStore::file(const std::string& name, const std::string& file_nam
 
 nlohmann::json TinyStore::manifest(const std::string& name) const { return nlohmann::json::parse(file(name, "manifest.json")); }
 
+TensorMap TinyStore::tensors(const std::string& name, const std::string& file_name) const {
+  auto read = parse_safetensors(file(name, file_name), name);
+  if (!read) throw std::runtime_error(read.error().message);
+  return std::move(*read);
+}
+
 int run_stopped_at_every_step(const nlohmann::json& job) {
   constexpr int stopped = 128 + SIGTERM, enough = 100;
   int code = stopped;
@@ -136,12 +143,16 @@ int run_stopped_at_every_step(const nlohmann::json& job) {
   return code;
 }
 
-std::string first_problem(const nlohmann::json& job) {
+nlohmann::json planned(const nlohmann::json& job) {
   const std::string path = job.at("work").get<std::string>() + "/job.json";
   must(write_file(path, job.dump()));
   std::string said;
   if (check_jobs({path}, said) != 0) throw std::runtime_error("no check of " + path);
-  const auto problems = nlohmann::json::parse(said)["problems"];
+  return nlohmann::json::parse(said);
+}
+
+std::string first_problem(const nlohmann::json& job) {
+  const auto problems = planned(job)["problems"];
   return problems.empty() ? "none" : problems[0]["path"].get<std::string>();
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernel/base/files.h"
+#include "moiety/weights.h"
 
 namespace moiety::engine::testing {
 
@@ -37,6 +38,7 @@ class TinyStore {
                    const std::string& file_name) const;  ///< content of a file of an artifact; "" when there is none
   std::string digest(const std::string& name, const std::string& file_name) const;  ///< its SHA-256
   nlohmann::json manifest(const std::string& name) const;
+  TensorMap tensors(const std::string& name, const std::string& file_name = "model.safetensors") const;
 
  private:
   nlohmann::json job(const std::string& verb, const std::string& name, const std::string& from, nlohmann::json config) const;
@@ -51,6 +53,8 @@ int run_here(const nlohmann::json& job, int stop = 0);
 /// Runs the job here, stopped after every step and resumed until it ends: the last exit code.
 int run_stopped_at_every_step(const nlohmann::json& job);
 
+/// What the dry pass says of the job: its "problems" and its "cost".
+nlohmann::json planned(const nlohmann::json& job);
 /// The path of the first problem that the dry pass tells of the job; "none" when it tells none.
 std::string first_problem(const nlohmann::json& job);
 

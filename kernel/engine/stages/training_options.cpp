@@ -1,4 +1,5 @@
-// What of a model trains.
+#include "kernel/engine/stages/training_options.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,7 +7,6 @@
 
 #include "kernel/base/text.h"
 #include "kernel/engine/model/model_file.h"
-#include "kernel/engine/stages/training_loop.h"
 
 namespace moiety::engine {
 namespace {
@@ -60,10 +60,10 @@ void check_training(const TrainingOptions& options, PlannedModel& model, ConfigP
   const auto belongs = [&](bool given, const char* key, const char* other) {
     if (given) problems.push_back({std::string("optimizer.") + key, std::string("belongs to ") + other});
   };
-  belongs(options.is_adam() && options.momentum != 0, "momentum", "sgd");
-  belongs(!options.is_adam() && options.beta1 != 0.9, "beta1", "adamw");
-  belongs(!options.is_adam() && options.beta2 != 0.95, "beta2", "adamw");
-  belongs(!options.is_adam() && options.epsilon != 1e-8, "epsilon", "adamw");
+  belongs(options.is_adam() && options.momentum != sgd_defaults.momentum, "momentum", "sgd");
+  belongs(!options.is_adam() && options.beta1 != adam_defaults.beta1, "beta1", "adamw");
+  belongs(!options.is_adam() && options.beta2 != adam_defaults.beta2, "beta2", "adamw");
+  belongs(!options.is_adam() && options.epsilon != adam_defaults.epsilon, "epsilon", "adamw");
 }
 
 Status choose_trained(const StageContext& context, const TrainingOptions& options, Gpt& model) {
