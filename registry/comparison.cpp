@@ -120,7 +120,8 @@ Result<std::map<SeriesName, SeriesValues>> load_values(Database& database, const
           "run_stage.position, run_stage.labels FROM run JOIN run_stage ON run_stage.run = run.number JOIN stage ON stage.key = "
           "run_stage.stage "
           "JOIN metric_summary ON metric_summary.stage = stage.key JOIN metric_name ON metric_name.key = metric_summary.name "
-          "JOIN label ON label.key = metric_summary.label WHERE run.study = ? AND stage.state IN ('done', 'diverged') " +
+          "JOIN label ON label.key = metric_summary.label WHERE run.study = ? AND run_stage.chosen = 1 AND stage.state IN "
+          "('done', 'diverged') " +
           only,
       {study.key}, [&](const Query& row) {
         SeriesName name{row.text(1), row.text(2), labels_of(row.text(5))};

@@ -95,7 +95,7 @@ TEST(Open, a_newer_file_is_refused_and_left_byte_for_byte) {
   }
 }
 
-TEST(Migration, version_3_keeps_verdicts_and_their_runs) {
+TEST(Migration, an_older_file_keeps_verdicts_their_runs_and_what_was_measured) {
   TemporaryFolder folder;
   const std::string path = folder / "moiety.db";
   {
@@ -113,12 +113,18 @@ TEST(Migration, version_3_keeps_verdicts_and_their_runs) {
       INSERT INTO claim(study, id, position, that, source, published) VALUES(1, 'C', 0, 'x', '', '');
       INSERT INTO verdict(key, study, claim, position, statement, verdict, reason, effect, n, unit, decided)
         VALUES(7, 1, 'C', 0, '', 'refuted', 'why', 0.5, 3, 'share', 9);
-      INSERT INTO verdict_run VALUES(7, 4);)sql"));
+      INSERT INTO verdict_run VALUES(7, 4);
+      INSERT INTO stage(key, id, described, name, verb, config, config_hash, seed, pinned, corpus_hash, task_hash, state, created)
+        VALUES(5, 'e', 1, 'score', 'evaluate', '{}', '', 0, 0, '', '', 'done', 1);
+      INSERT INTO run_stage(run, position, name, stage, labels, title) VALUES(4, 0, 'score', 5, '{}', 'score');
+      INSERT INTO metric_name VALUES(1, 'accuracy', 'share', 1, '');
+      INSERT INTO metric_summary VALUES(5, 1, 1, 1, 0, 0, 0.5, 0, 0, 0.5, 0, 0.5, 0, 0.5, 0);)sql"));
   }
   auto registry = Registry::open(path, OpenMode::create);
   ASSERT_OK(registry);
   auto& database = registry->connection().database;
   EXPECT_EQ(**database.text("SELECT verdict || ' ' || effect || ' ' || runs || ' ' || adjusted FROM v_claims"), "refuted 0.5 4 ");
+  EXPECT_EQ(**database.text("SELECT arm || ' ' || value FROM v_final"), "a 0.5") << "what no choice is made of is reported";
   EXPECT_EQ(**database.integer("SELECT count(*) FROM pragma_foreign_key_check"), 0);
   EXPECT_EQ(**database.integer("SELECT count(*) FROM sqlite_master WHERE name LIKE '%_v3%' OR sql LIKE '%_v3%'"), 0);
 }

@@ -70,6 +70,22 @@ struct StageRow {
 struct RunStageRow {
   std::string name, stage_id;
   Labels labels = {};
+  Labels trial = {};  ///< along choices: a trial, of which nothing is reported until choose() says so
+};
+
+/// What an arm chose among its trials, on validation data.
+struct ChoiceRow {
+  std::string arm;
+  Labels labels;  ///< along axes, at which it was chosen
+  std::string name, label, rule;
+  std::optional<double> value = {};  ///< of what `rule` names, in the mean
+  std::string reason = {};           ///< why nothing could be chosen; then there is no label
+};
+/// A trial of a run.
+struct TrialRow {
+  std::string run_id, name;
+  Labels labels, trial;
+  bool chosen = false;
 };
 
 struct RunRow {
@@ -156,6 +172,8 @@ class Registry {
   Status declare_metrics(const std::vector<MetricDeclaration>& metrics);
   /// One transaction; committed when it returns. Equal (stage, name, labels, step) replaces: a resumed stage writes again, equal.
   Status write_metrics(const std::string& stage_id, const std::vector<MetricRow>& rows);
+  /// Replaces what was chosen in the study before. A trial that is not named stays as it is.
+  Status write_choices(const std::string& study_id, const std::vector<ChoiceRow>& choices, const std::vector<TrialRow>& trials);
   Status write_verdicts(const std::string& study_id, const std::vector<VerdictRow>& verdicts);
   Status event(const std::string& study_id, const std::string& stage_id, const std::string& level, const std::string& source,
                const std::string& message);

@@ -35,7 +35,7 @@ Result<Measured> measured_values(Database& database, const std::string& where, s
           ", '$.domain'), metric_summary.last "
           "FROM run JOIN run_stage ON run_stage.run = run.number JOIN stage ON stage.key = run_stage.stage "
           "JOIN metric_summary ON metric_summary.stage = stage.key JOIN metric_name ON metric_name.key = metric_summary.name "
-          "JOIN label ON label.key = metric_summary.label WHERE stage.verb IN " +
+          "JOIN label ON label.key = metric_summary.label WHERE run_stage.chosen = 1 AND stage.verb IN " +
           std::string(measuring_verbs) + where,
       {study}, [&](const Query& row) {
         const Column column{row.text(1), row.text(2), row.text(3)};

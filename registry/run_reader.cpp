@@ -108,12 +108,14 @@ class RunReader {
   Status read_stages() {
     auto stages = Json::array();
     std::vector<std::int64_t> keys;
+    std::vector<bool> unchosen;
     const auto status = database_.each(
         "SELECT stage.key, run_stage.title, stage.verb, stage.state, stage.pinned, stage.seed, stage.id, "
-        "(SELECT count(*) FROM attempt WHERE attempt.stage = stage.key) "
+        "(SELECT count(*) FROM attempt WHERE attempt.stage = stage.key), run_stage.chosen "
         "FROM run_stage JOIN stage ON stage.key = run_stage.stage WHERE run_stage.run = ? ORDER BY run_stage.position",
         {run_.number}, [&](const Query& row) {
           keys.push_back(row.integer(0));
+          unchosen.push_back(!row.null(8) && row.integer(8) == 0);
           stages.push_back({{"stage", row.text(1)},
                             {"verb", row.text(2)},
                             {"state", row.text(3)},
@@ -126,7 +128,7 @@ class RunReader {
     for (std::size_t i = 0; i < keys.size(); ++i) {
       const auto note = stale_note(database_, keys[i]);
       if (!note) return pass(note);
-      stages[i]["note"] = *note;
+      stages[i]["note"] = unchosen[i] ? "not chosen" + (note->empty() ? "" : ", " + *note) : *note;
     }
     out_["stages"] = stages;
     return {};

@@ -133,13 +133,16 @@ Status add_run_stages(Database& database, std::int64_t number, const RunRow& run
     return status;
   }
   for (const auto& one : run.stages) {
-    const std::string title = metric_title(one.name, one.labels);
+    Labels all = one.labels;
+    all.insert(one.trial.begin(), one.trial.end());
+    const std::string title = metric_title(one.name, all);
     if (titles.count(title) != 0) continue;
     const auto stage = stage_key_or_new(database, one.stage_id, one.name);
     if (!stage) return pass(stage);
     if (auto status = database.execute(
-            "INSERT INTO run_stage(run, position, name, stage, labels, title) VALUES(?, ?, ?, ?, ?, ?)",
-            {number, position++, one.name, *stage, json(one.labels).dump(-1, ' ', false, json::error_handler_t::replace), title});
+            "INSERT INTO run_stage(run, position, name, stage, labels, title, trial, chosen) VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+            {number, position++, one.name, *stage, labels_text(one.labels), title, labels_text(one.trial),
+             one.trial.empty() ? Value(1) : Value(nullptr)});
         !status) {
       return status;
     }

@@ -19,6 +19,8 @@ struct Migration {
 const char* schema_v2();
 /// The SQL of version 3.
 const char* schema_v3();
+/// The SQL of version 4.
+const char* schema_v4();
 
 /// The views that go with the newest tables; to be dropped before a migration and made after it.
 std::string drop_views_sql();

@@ -191,7 +191,7 @@ CREATE INDEX event_by_stage ON event(stage);
 }  // namespace
 
 const std::vector<Migration>& migrations() {
-  static const std::vector<Migration> all = {{1, tables}, {2, schema_v2()}, {3, schema_v3()}};
+  static const std::vector<Migration> all = {{1, tables}, {2, schema_v2()}, {3, schema_v3()}, {4, schema_v4()}};
   return all;
 }
 

@@ -55,6 +55,35 @@ Status Registry::end_study(const std::string& study_id, const std::string& state
   });
 }
 
+Status Registry::write_choices(const std::string& study_id, const std::vector<ChoiceRow>& choices,
+                               const std::vector<TrialRow>& trials) {
+  auto& database = connection_->database;
+  return database.transaction([&]() -> Status {
+    const auto study = study_key(database, study_id);
+    if (!study) return pass(study);
+    if (auto status = database.execute("DELETE FROM choice WHERE study = ?", {**study}); !status) return status;
+    for (const auto& choice : choices) {
+      if (auto status = database.execute(
+              "INSERT INTO choice(study, arm, labels, name, label, rule, value, reason) VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+              {**study, choice.arm, labels_text(choice.labels), choice.name,
+               choice.label.empty() ? Value(nullptr) : Value(choice.label), choice.rule, choice.value, choice.reason});
+          !status) {
+        return status;
+      }
+    }
+    for (const auto& one : trials) {
+      if (auto status = database.execute(
+              "UPDATE run_stage SET chosen = ? WHERE run = (SELECT number FROM run WHERE id = ?) AND name = ? AND labels = ? AND "
+              "trial = ?",
+              {one.chosen, one.run_id, one.name, labels_text(one.labels), labels_text(one.trial)});
+          !status) {
+        return status;
+      }
+    }
+    return {};
+  });
+}
+
 Status Registry::write_verdicts(const std::string& study_id, const std::vector<VerdictRow>& verdicts) {
   auto& database = connection_->database;
   return database.transaction([&]() -> Status {

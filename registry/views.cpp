@@ -6,7 +6,7 @@ namespace moiety::registry {
 
 std::string drop_views_sql() {
   std::string sql;
-  for (const char* view : {"v_arms", "v_final", "v_params", "v_claims", "v_runs"})
+  for (const char* view : {"v_arms", "v_final", "v_params", "v_claims", "v_runs", "v_trials", "v_choices"})
     sql += std::string("DROP VIEW IF EXISTS ") + view + ";\n";
   return sql;
 }
@@ -16,7 +16,7 @@ std::string create_views_sql() {
   return std::string(R"sql(
 CREATE VIEW v_runs AS
 SELECT run.number AS run, run.id AS run_id, study.id AS study_id, study.name AS study, run.arm AS arm, run.seed AS seed,
-       CASE max(CASE ifnull(stage.state, 'waiting') WHEN 'failed' THEN 7 WHEN 'diverged' THEN 6 WHEN 'interrupted' THEN 5 WHEN 'running' THEN 4
+       CASE max(CASE iif(run_stage.chosen = 0, 'done', ifnull(stage.state, 'waiting')) WHEN 'failed' THEN 7 WHEN 'diverged' THEN 6 WHEN 'interrupted' THEN 5 WHEN 'running' THEN 4
                                  WHEN 'waiting' THEN 3 WHEN 'skipped' THEN 2 ELSE 1 END)
          WHEN 7 THEN 'failed' WHEN 6 THEN 'diverged' WHEN 5 THEN 'interrupted' WHEN 4 THEN 'running'
          WHEN 3 THEN 'waiting' WHEN 2 THEN 'skipped' WHEN 1 THEN 'done' END AS state,
@@ -41,7 +41,8 @@ FROM run JOIN study ON study.key = run.study
 JOIN run_stage ON run_stage.run = run.number JOIN stage ON stage.key = run_stage.stage
 JOIN metric_summary ON metric_summary.stage = stage.key
 JOIN metric_name ON metric_name.key = metric_summary.name
-JOIN label ON label.key = metric_summary.label;
+JOIN label ON label.key = metric_summary.label
+WHERE run_stage.chosen = 1;
 
 -- The deviation is summed around the mean: the textbook formula with sum(x*x) loses all digits for small spreads.
 -- Runs that differ in more than the seed fall into different rows (config).
@@ -70,9 +71,27 @@ LEFT JOIN verdict ON verdict.study = claim.study AND verdict.claim = claim.id;
 
 CREATE VIEW v_params AS
 SELECT run.number AS run, study.id AS study_id, study.name AS study, run.arm AS arm, run.seed AS seed,
-       run_stage.name AS stage, param.path AS path, param.type AS type, param.num AS num, param.txt AS txt, run_stage.labels AS labels
+       run_stage.name AS stage, param.path AS path, param.type AS type, param.num AS num, param.txt AS txt, run_stage.labels AS labels,
+       run_stage.trial AS trial, run_stage.chosen AS chosen
 FROM run JOIN study ON study.key = run.study
 JOIN run_stage ON run_stage.run = run.number JOIN param ON param.stage = run_stage.stage;
+
+CREATE VIEW v_trials AS
+SELECT run.number AS run, study.id AS study_id, study.name AS study, run.arm AS arm, run.seed AS seed, run_stage.name AS stage,
+       stage.state AS stage_state, run_stage.labels AS labels, run_stage.trial AS trial, run_stage.chosen AS chosen,
+       metric_name.name AS metric, label.labels AS metric_labels, metric_summary.last AS value,
+       metric_summary.last_nonfinite AS nonfinite
+FROM run JOIN study ON study.key = run.study
+JOIN run_stage ON run_stage.run = run.number JOIN stage ON stage.key = run_stage.stage
+JOIN metric_summary ON metric_summary.stage = stage.key
+JOIN metric_name ON metric_name.key = metric_summary.name
+JOIN label ON label.key = metric_summary.label
+WHERE run_stage.trial <> '{}';
+
+CREATE VIEW v_choices AS
+SELECT study.id AS study_id, study.name AS study, choice.arm AS arm, choice.labels AS labels, choice.name AS choice,
+       choice.label AS label, choice.rule AS rule, choice.value AS value, choice.reason AS reason
+FROM choice JOIN study ON study.key = choice.study;
 )sql";
 }
 

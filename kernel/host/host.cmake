@@ -73,6 +73,7 @@ moiety_add_test(host_program_test
   command/command_test.cpp
   run/failure_test.cpp
   run/plugin_trust_test.cpp
+  run/choose_run_test.cpp
   run/results_test.cpp
   run/budgets_run_test.cpp
   run/resume_test.cpp

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "kernel/base/text.h"
+#include "kernel/host/claims/chosen.h"
 #include "kernel/host/claims/evaluate.h"
 
 namespace moiety::host {
@@ -77,7 +78,7 @@ class EqualReader {
       if (loop && std::none_of(loops.begin(), loops.end(), is_it) &&
           std::none_of(term.mean_over.begin(), term.mean_over.end(), is_it))
         bound->second = {Binding::Kind::mean, ""};
-      const bool own = std::find(plan_.axes.begin(), plan_.axes.end(), bound->first) != plan_.axes.end();
+      const bool own = plan_.axes.find(bound->first) != nullptr;
       bound = own ? std::next(bound) : term.bindings.erase(bound);
     }
   }
@@ -148,7 +149,22 @@ bool needs_counts(const std::vector<Claim>& claims) {
 }
 
 Result<std::set<std::string>> require_equal(const std::vector<Claim>& claims, const Plan& plan, const CountsOf& counts) {
-  auto check = check_equal(claims, plan, counts);
+  constexpr std::size_t most_trials = 16;
+  EqualCheck check;
+  bool first = true;
+  for (const auto& trial : reported_trials(plan, most_trials)) {
+    auto one = check_equal(claims, trial, counts);
+    check.unknown.insert(one.unknown.begin(), one.unknown.end());
+    // What holds at some trial is checked again when it is known what was chosen.
+    if (first || one.problems.empty()) check.problems = std::move(one.problems);
+    first = false;
+    if (check.problems.empty() && plan.has_choices()) break;
+  }
+  if (check.problems.empty() && plan.has_choices()) {
+    for (const auto& claim : claims) {
+      if (!claim.equal.empty()) check.unknown.insert(claim.id);
+    }
+  }
   if (check.problems.empty()) return std::move(check.unknown);
   std::string message;
   for (const auto& problem : check.problems) message += printable(problem) + "\n";

@@ -58,6 +58,18 @@ double mean_of(const std::vector<double>& values) {
 
 }  // namespace
 
+/// Values of one metric that are averaged: of perplexity its logarithm, which is then the mean of the losses.
+struct Evaluator::Values {
+  explicit Values(std::string of) : name(std::move(of)) {}
+
+  bool logarithmic() const { return name == "perplexity"; }
+  void add(double value) { all.push_back(logarithmic() ? std::log(value) : value); }
+  double mean() const { return logarithmic() ? std::exp(mean_of(all)) : mean_of(all); }
+
+  std::string name;
+  std::vector<double> all;
+};
+
 const std::string& Evaluator::state(const std::string& id) {
   const auto [known, is_new] = states_.emplace(id, "");
   if (is_new) known->second = measured_.state(id);
@@ -116,6 +128,7 @@ Reading Evaluator::metric_at(const MetricTerm& term, int seed, const AxisLabels&
   const std::string name = fmt::format("{}/{}", term.arm, seed);
   if (run == nullptr) return {0, "no run " + name, false};
   const auto found = instances(*run, term, at);
+  if (found.empty() && !run->unchosen.empty()) return {0, run->unchosen, false};
   // In a run of which stages wait for results nobody knows whether `skip` left it out.
   if (found.empty()) {
     return {
@@ -123,27 +136,47 @@ Reading Evaluator::metric_at(const MetricTerm& term, int seed, const AxisLabels&
         fmt::format("run {} has no stage {}{}", name, instance_text(term.stage, at), run->waits ? ": a result is not known" : ""),
         !run->waits};
   }
-  // What is left open is averaged: the logarithm of perplexity, which is then the mean of the losses.
-  const bool logarithmic = term.name == "perplexity";
-  std::vector<double> values;
+  Values values(term.name);
   for (const auto* one : found) {
     if (term.cost) {
       Reading cost = costs_.of(term.name, *run, *one, term.times);
       if (!cost.problem.empty()) return cost;
-      values.push_back(cost.value);
+      values.all.push_back(cost.value);
       continue;
     }
-    if (state(one->id) != "done") return {0, fmt::format("run {}: {}", name, cause(*run, *one)), false};
-    for (const auto& row : rows(one->id)) {
-      if (!row_fits(term, row, one->labels, at)) continue;
-      if (!std::isfinite(row.value) || (logarithmic && row.value <= 0))
-        return {0, fmt::format("run {}: {}.{} is {}", name, term.stage, term.name, number(row.value)), false};
-      values.push_back(logarithmic ? std::log(row.value) : row.value);
-    }
+    Reading problem =
+        read(*run, *one, values, [&](const registry::MetricRow& row) { return row_fits(term, row, one->labels, at); });
+    if (!problem.problem.empty()) return problem;
   }
-  if (values.empty()) return {0, fmt::format("run {}: {}.{} was not recorded", name, term.stage, term.name), false};
-  const double mean = values.size() == 1 ? values[0] : mean_of(values);
-  return {logarithmic ? std::exp(mean) : mean, "", false};
+  if (values.all.empty()) return {0, fmt::format("run {}: {}.{} was not recorded", name, term.stage, term.name), false};
+  return {values.mean(), "", false};
+}
+
+/// What a stage recorded under the name, where `wanted`, or what is in the way.
+Reading Evaluator::read(const PlannedRun& run, const RunStage& stage, Values& values,
+                        const std::function<bool(const registry::MetricRow&)>& wanted) {
+  const std::string title = fmt::format("run {}/{}", run.arm, run.seed);
+  if (state(stage.id) != "done") return {0, fmt::format("{}: {}", title, cause(run, stage)), false};
+  for (const auto& row : rows(stage.id)) {
+    if (row.name != values.name || !wanted(row)) continue;
+    if (!std::isfinite(row.value) || (values.logarithmic() && row.value <= 0))
+      return {0, fmt::format("{}: {}.{} is {}", title, stage.name, row.name, number(row.value)), false};
+    values.add(row.value);
+  }
+  return {};
+}
+
+Reading Evaluator::mean(const PlannedRun& run, const RunStage& stage, const std::string& metric) {
+  Values values(metric);
+  Reading problem = read(run, stage, values, [](const registry::MetricRow&) { return true; });
+  if (!problem.problem.empty()) return problem;
+  if (values.all.empty())
+    return {0, fmt::format("run {}/{}: {}.{} was not recorded", run.arm, run.seed, stage.name, metric), false};
+  return {values.mean(), "", false};
+}
+
+bool Evaluator::diverged(const PlannedRun& run, const RunStage& stage) {
+  return costs_.of("diverged", run, stage, {}).value == 1;
 }
 
 Reading Evaluator::evaluate(const Expression& node, int seed, const AxisLabels& at) {

@@ -2,6 +2,7 @@
 #ifndef MOIETY_KERNEL_HOST_CLAIMS_EVALUATE_H_
 #define MOIETY_KERNEL_HOST_CLAIMS_EVALUATE_H_
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -22,8 +23,15 @@ class Evaluator {
   /// All combinations of the labels of these loops, beside `at`.
   std::vector<AxisLabels> cells(const std::vector<Loop>& loops, const std::vector<const Expression*>& expressions,
                                 const AxisLabels& at);
+  /// The mean of all that the stage recorded under this name.
+  Reading mean(const PlannedRun& run, const RunStage& stage, const std::string& metric);
+  /// Whether it, or something that it needs, diverged.
+  bool diverged(const PlannedRun& run, const RunStage& stage);
 
  private:
+  struct Values;
+  Reading read(const PlannedRun& run, const RunStage& stage, Values& values,
+               const std::function<bool(const registry::MetricRow&)>& wanted);
   Reading metric(const MetricTerm& term, int seed, const AxisLabels& at);
   Reading metric_at(const MetricTerm& term, int seed, const AxisLabels& at);
   Reading function(const Expression& node, int seed, const AxisLabels& at);

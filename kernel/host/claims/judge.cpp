@@ -9,6 +9,7 @@
 #include <set>
 
 #include "kernel/base/text.h"
+#include "kernel/host/claims/chosen.h"
 #include "kernel/host/claims/equal.h"
 #include "kernel/host/claims/evaluate.h"
 #include "kernel/host/claims/judged.h"
@@ -285,7 +286,17 @@ std::vector<VerdictRow> judge_counts(const std::vector<Claim>& claims, const Pla
   measured.state = [](const std::string&) { return std::string(); };
   measured.final_rows = [](const std::string&) { return std::vector<registry::MetricRow>(); };
   measured.counts = counts;
-  return judge(countable, plan, measured);
+  std::vector<VerdictRow> rows;
+  for (const auto& trial : reported_trials(plan, 16)) {
+    const auto more = judge(countable, trial, measured);
+    if (rows.empty()) rows = more;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i].verdict == more[i].verdict) continue;
+      rows[i].verdict = registry::name(registry::Verdict::undecided);
+      rows[i].reason = "it depends on what is chosen";
+    }
+  }
+  return rows;
 }
 
 }  // namespace moiety::host

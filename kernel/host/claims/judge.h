@@ -23,10 +23,10 @@ struct Measured {
   std::set<std::string> equal_unknown = {};  ///< claims whose `equal` could not be checked before the run: it is now
 };
 
-/// One row a claim (statement ""), and for claims of several statements one row each before it. A missing, failed or diverged run
-/// makes its claims undecided and is named. The unit is the seed, or the seeds that share a model of their own
-/// (PlannedRun::group). Claims of `explore` have the verdict "explored". `adjusted` of a claim's own row is its verdict after
-/// Holm over all claims that intervals decide.
+/// `plan`: as it is reported (chosen.h). One row a claim (statement ""), and for claims of several statements one row each before
+/// it. A missing, failed or diverged run makes its claims undecided and is named. The unit is the seed, or the seeds that share a
+/// model of their own (PlannedRun::group). Claims of `explore` have the verdict "explored". `adjusted` of a claim's own row is
+/// its verdict after Holm over all claims that intervals decide.
 std::vector<registry::VerdictRow> judge(const std::vector<Claim>& claims, const Plan& plan, const Measured& measured);
 
 /// The same for the claims that counts alone decide, without a run.

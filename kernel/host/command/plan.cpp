@@ -198,6 +198,16 @@ void print_totals(const Plan& plan, const Store& store, const std::map<std::stri
   put("\n");
 }
 
+/// What each arm selects among its trials.
+void print_choices(const Plan& plan) {
+  if (!plan.has_choices()) return;
+  put("choices:\n");
+  for (const auto& axis : plan.axes.all()) {
+    if (axis.choice)
+      put("  " + printable(fmt::format("{} among {}, by {}", axis.name, join(axis.labels(), ", "), axis.choice->text)) + "\n");
+  }
+}
+
 /// Claims that counts alone decide.
 void print_counts(const std::vector<Claim>& claims, const Plan& plan, const CountsOf& counts) {
   for (const auto& row : judge_counts(claims, plan, counts)) {
@@ -244,6 +254,7 @@ int plan_recipe(const Arguments& arguments) {
   put(printable(plan.recipe_name) + (plan.about.empty() ? "" : ": " + printable(plan.about)) + "\n\narms:\n");
   for (const auto& arm : plan.arms)
     put("  " + printable(arm.name) + (arm.name == plan.baseline ? " (baseline)" : "") + "  " + printable(arm.patch_text) + "\n");
+  print_choices(plan);
   put("\n");
   print_table(plan, rows_of(plan, store, stages_before(registry_file, plan.recipe_name), costs));
   print_totals(plan, store, costs);

@@ -12,6 +12,10 @@
 
 namespace moiety::host {
 
+bool Plan::has_choices() const {
+  return std::any_of(axes.all().begin(), axes.all().end(), [](const Axis& axis) { return axis.choice.has_value(); });
+}
+
 const PlannedStage* Plan::stage(const std::string& id) const {
   const auto found = std::find_if(stages.begin(), stages.end(), [&](const PlannedStage& one) { return one.id == id; });
   return found == stages.end() ? nullptr : &*found;
@@ -54,7 +58,7 @@ class Planner {
     plan_.recipe_hash = recipe_.hash;
     plan_.seeds = recipe_.seeds;
     plan_.confidence = recipe_.confidence;
-    plan_.axes = recipe_.axes.names();
+    plan_.axes = recipe_.axes;
     if (recipe_.needs_corpus) plan_.corpus = recipe_.corpus;
     plan_.tasks = recipe_.tasks;
     for (const auto& arm : recipe_.arms) {

@@ -102,7 +102,8 @@ struct PlannedRun {
   /// Runs of an arm with equal, non-empty groups share a model that other runs of the arm do not: they are one unit for
   /// statistics. A model that all runs of the arm share makes no groups; it conditions the result.
   std::string group;
-  bool waits = false;  ///< some stages of it have no identity yet
+  bool waits = false;         ///< some stages of it have no identity yet
+  std::string unchosen = {};  ///< why stages are left out of it, in a plan as it is reported: a choice that could not be made
 };
 
 struct PlannedArm {
@@ -120,9 +121,10 @@ struct Plan {
   std::vector<PlannedStage> stages;   ///< each before its readers
   std::vector<WaitingStage> waiting;  ///< the others, each before its readers
   std::vector<PlannedRun> runs;
-  std::vector<std::string> axes;  ///< names, for titles and tables
-  bool provisional = false;       ///< some content is not prepared yet: the ids of stages that read it will change
+  Axes axes;                 ///< of the recipe, choices too
+  bool provisional = false;  ///< some content is not prepared yet: the ids of stages that read it will change
 
+  bool has_choices() const;
   const PlannedStage* stage(const std::string& id) const;
   const PlannedRun* run(const std::string& arm, int seed) const;
 };

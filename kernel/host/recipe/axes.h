@@ -1,8 +1,10 @@
 // [axes]: what varies inside arms. An axis is a list of labelled values; a stage that mentions it stands once for each of them.
+// [choose] has axes too, of which each arm reports one label: the best on validation data.
 #ifndef MOIETY_KERNEL_HOST_RECIPE_AXES_H_
 #define MOIETY_KERNEL_HOST_RECIPE_AXES_H_
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -28,10 +30,19 @@ struct AxisElement {
   Value parts;  ///< what `${axis.part}` is a part of: a table with its `label`
 };
 
+/// What a choice goes by: "highest tuned.valid_accuracy", in the mean over the seeds.
+struct ChoiceRule {
+  std::string text;
+  Place place;
+  bool highest = true;
+  std::string stage, metric;
+};
+
 struct Axis {
   std::string name;
   Place place;
   std::vector<AxisElement> elements;  ///< in the order written
+  std::optional<ChoiceRule> choice;   ///< of [choose]
 
   std::vector<std::string> labels() const;
   /// By label, written in any form of its number.
@@ -43,6 +54,8 @@ class Axes {
   const std::vector<Axis>& all() const { return axes_; }
   const Axis* find(const std::string& name) const;
   std::vector<std::string> names() const;
+  /// Those of [axes] alone: what reports go along.
+  Axes without_choices() const;
   /// One combination, whether skipped or not: for a stage of which only the form matters.
   AxisLabels first_labels() const;
   /// Whether `skip` leaves this combination out. A rule speaks about what varies along all of its axes, and of nothing else.

@@ -55,7 +55,7 @@ TEST(Axes, a_run_has_a_stage_once_for_each_label_and_equal_stages_are_one) {
   EXPECT_EQ(count("pretrained"), 1);
   EXPECT_EQ(count("split"), 9);
   EXPECT_EQ(count("tuned"), 12);
-  EXPECT_EQ(plan.axes, (std::vector<std::string>{"k"}));
+  EXPECT_EQ(plan.axes.names(), (std::vector<std::string>{"k"}));
   std::vector<std::string> scores;
   for (const auto& stage : plan.run("clustered", 2)->stages) {
     if (stage.name == "score") scores.push_back(stage.labels.at("k"));

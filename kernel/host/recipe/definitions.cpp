@@ -42,11 +42,12 @@ class Definitions {
   /// `${name}` has one meaning, whatever stands in the recipe.
   void check_names() {
     const Value nothing = Value::table();
-    const Value* axes = root_.find("axes");
-    const Value* measures = root_.find("measure");
-    const std::vector<std::pair<const Value*, const char*>> tables = {{&table_, "a definition"},
-                                                                      {axes != nullptr ? axes : &nothing, "an axis"},
-                                                                      {measures != nullptr ? measures : &nothing, "a measure"}};
+    std::vector<std::pair<const Value*, const char*>> tables = {{&table_, "a definition"}};
+    for (const auto& [section, what] :
+         {std::pair("axes", "an axis"), std::pair("choose", "a choice"), std::pair("measure", "a measure")}) {
+      const Value* table = root_.find(section);
+      tables.emplace_back(table != nullptr ? table : &nothing, what);
+    }
     const Value* stages = root_.find("stage");
     for (std::size_t i = 0; i < tables.size(); ++i) {
       for (const auto& [key, member] : tables[i].first->members) {
@@ -67,8 +68,11 @@ class Definitions {
   }
 
   bool is_later(const std::string& name) const {
-    const Value* axes = root_.find("axes");
-    return name == "stage" || name == "model" || (name != "skip" && axes != nullptr && axes->find(name) != nullptr);
+    const auto names = [&](const char* section) {
+      const Value* table = root_.find(section);
+      return table != nullptr && table->find(name) != nullptr;
+    };
+    return name == "stage" || name == "model" || (name != "skip" && names("axes")) || names("choose");
   }
 
   void walk(Value& value) {
@@ -97,12 +101,14 @@ class Definitions {
     if (is_later(path[0])) {
       const bool axis = path[0] != "stage" && path[0] != "model";
       const bool varies = table_name_ == "stage" || table_name_ == "model" || table_name_ == "arm" || table_name_ == "defaults";
-      if (table_name_ == "axes") {
-        refuse_reference(diagnostics_, place, fmt::format("`${{{}}}`: values of axes mention neither stages nor axes", name));
+      if (table_name_ == "axes" || table_name_ == "choose") {
+        refuse_reference(diagnostics_, place,
+                         fmt::format("`${{{}}}`: values of axes and choices mention neither stages nor axes", name));
         return {};
       }
       if (axis && !varies) {
-        refuse_reference(diagnostics_, place, fmt::format("`${{{}}}` is an axis: only stages and models vary along it", name));
+        refuse_reference(diagnostics_, place,
+                         fmt::format("`${{{}}}` is an axis or a choice: only stages and models vary along it", name));
         return {};
       }
       return {std::nullopt, true};
@@ -143,13 +149,9 @@ class Definitions {
 
   Found unknown(const std::string& name, const std::string& first, const Place& place) {
     if (is_stage(first)) return result_of(name, place);
-    if (const Value* choices = root_.find("choose"); choices != nullptr && choices->find(first) != nullptr) {
-      diagnostics_.spoil(place);  // the table itself was refused
-      return {};
-    }
     std::vector<std::string> names;
     for (const auto& [key, member] : table_.members) names.push_back(key);
-    for (const char* table : {"axes", "stage"}) {
+    for (const char* table : {"axes", "choose", "stage"}) {
       const Value* named = root_.find(table);
       if (named == nullptr || (std::string(table) == "stage" && name == first)) continue;
       for (const auto& [key, member] : named->members) names.push_back(key);

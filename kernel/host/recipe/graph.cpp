@@ -142,6 +142,11 @@ class Graph {
         scope_.diagnostics.error(
             place, fmt::format("`{}` in stage.{}: stage.{} does not vary along `{}`", input, stage.name, read.stage, name),
             did_you_mean(name, known), known.empty() ? "it has no axes" : "axes: " + join(known, ", "));
+      } else if (scope_.axes.find(name)->choice) {
+        good = false;
+        scope_.diagnostics.error(
+            place, fmt::format("`{}` in stage.{}: `{}` is a choice, so what is read is the trial of the same label", input,
+                               stage.name, name));
       } else if (label != all_labels && scope_.axes.find(name)->element(label) == nullptr) {
         good = false;
         const auto known = scope_.axes.find(name)->labels();

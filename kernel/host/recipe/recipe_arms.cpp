@@ -48,8 +48,8 @@ void RecipeReader::read_arms_and_stages(const Defaults& defaults) {
   if (broken_ || diagnostics_.any()) return;
   for (const auto& axis : recipe_.axes.all()) {
     if (varied.count(axis.name) == 0 && Document::own(axis.place)) {
-      diagnostics_.error(axis.place,
-                         fmt::format("axis `{}`: no stage that an arm reaches mentions `${{{}}}`", axis.name, axis.name));
+      diagnostics_.error(axis.place, fmt::format("{} `{}`: no stage that an arm reaches mentions `${{{}}}`",
+                                                 axis.choice ? "choice" : "axis", axis.name, axis.name));
     }
   }
   for (const auto& [name, place] : written) {

@@ -7,6 +7,7 @@
 
 #include "kernel/base/text.h"
 #include "kernel/host/claims/check.h"
+#include "kernel/host/recipe/choices.h"
 #include "kernel/host/recipe/fixed_parameters.h"
 #include "kernel/host/recipe/groups.h"
 #include "kernel/host/recipe/homes.h"
@@ -42,27 +43,22 @@ Result<Recipe> RecipeReader::read(const std::string& path) {
   check_baseline();
   check_budgets();
   check_corpus();
-  recipe_.claims = read_claims(root_, defaults.claim_places(), recipe_, !broken_ && diagnostics_.spoilt() == 0, diagnostics_);
+  if (!broken_) check_choices(recipe_, diagnostics_);
+  recipe_.claims =
+      read_claims(root_, defaults.claim_places(), as_reported(recipe_), !broken_ && diagnostics_.spoilt() == 0, diagnostics_);
   if (diagnostics_.any()) return diagnostics_.as_error();
   finish();
   return std::move(recipe_);
 }
 
 void RecipeReader::check_top_level(const Value& root) {
-  static const std::vector<std::string> known = {"arm",    "axes",    "claim", "corpus",  "defaults", "define",
-                                                 "limits", "measure", "model", "plugins", "recipe",   "stage"};
-  static const std::map<std::string, const char*> later = {
-      {"choose", "choices on validation data are not known in this version: write the value into the stage"}};
+  static const std::vector<std::string> known = {"arm",    "axes",    "choose", "claim",   "corpus", "defaults", "define",
+                                                 "limits", "measure", "model",  "plugins", "recipe", "stage"};
   TableContext context;
   context.path = "the top level";
   for (const auto& [key, member] : root.members) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-    const auto found = later.find(key);
-    if (found != later.end()) {
-      diagnostics_.error(member.key, fmt::format("unknown key `{}` at the top level: {}", key, found->second));
-    } else {
-      Checker(catalog_, diagnostics_).unknown_key(key, member.key, context, known);
-    }
+    Checker(catalog_, diagnostics_).unknown_key(key, member.key, context, known);
   }
 }
 
@@ -212,7 +208,7 @@ void RecipeReader::check_corpus() {
 }
 
 void RecipeReader::finish() {
-  for (const char* table : {"axes", "claim", "measure"}) {
+  for (const char* table : {"axes", "choose", "claim", "measure"}) {
     if (const Value* written = root_.find(table)) resolved_.set(table, *written);
   }
   recipe_.options = options_;

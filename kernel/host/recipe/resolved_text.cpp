@@ -23,7 +23,7 @@ std::string resolved_recipe_text(const Value& resolved, const Sources* sources) 
     };
   }
   std::string text;
-  for (const char* section : {"recipe", "corpus", "model", "axes", "measure", "limits", "plugins"}) {
+  for (const char* section : {"recipe", "corpus", "model", "axes", "choose", "measure", "limits", "plugins"}) {
     const Value* table = resolved.find(section);
     if (table != nullptr) text += toml_table({section}, *table, comment);
   }

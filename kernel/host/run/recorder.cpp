@@ -12,6 +12,7 @@
 #include "kernel/base/hash.h"
 #include "kernel/base/text.h"
 #include "kernel/host/json_fields.h"
+#include "kernel/host/recipe/choices.h"
 #include "registry/report.h"
 
 namespace moiety::host {
@@ -47,9 +48,12 @@ registry::StageRow row_of(const PlannedStage& stage) {
   return row;
 }
 
-std::vector<registry::RunStageRow> stages_of(const PlannedRun& run) {
+std::vector<registry::RunStageRow> stages_of(const Plan& plan, const PlannedRun& run) {
   std::vector<registry::RunStageRow> stages;
-  for (const auto& one : run.stages) stages.push_back({one.name, one.id, one.labels});
+  for (const auto& one : run.stages) {
+    const auto labels = split_labels(one.labels, plan.axes);
+    stages.push_back({one.name, one.id, labels.axes, labels.choices});
+  }
   return stages;
 }
 
@@ -130,7 +134,11 @@ Status Recorder::find_study(std::vector<registry::RunRow>* runs) {
     if (found == known.end()) continue;
     // A stage that waits for a result is known on one side only: this run, or the one before, has come farther.
     std::map<std::string, std::string> planned;
-    for (const auto& one : run.stages) planned.emplace(instance_text(one.name, one.labels), one.stage_id);
+    for (const auto& one : run.stages) {
+      AxisLabels labels = one.labels;
+      labels.insert(one.trial.begin(), one.trial.end());
+      planned.emplace(instance_text(one.name, labels), one.stage_id);
+    }
     const bool waits = plan_->run(run.arm, static_cast<int>(run.seed))->waits;
     for (const auto& [title, id] : found->second.second) {
       const auto stage = planned.find(title);
@@ -150,7 +158,7 @@ Status Recorder::begin(const std::vector<registry::ClaimRow>& claims, const Prov
   if (auto status = registry_.declare_metrics(declared_metrics(*plan_)); !status) return status;
   std::vector<registry::RunRow> runs;
   for (const auto& run : plan_->runs) {
-    runs.push_back({new_ulid(), run.arm, run.seed, stages_of(run), run.group});
+    runs.push_back({new_ulid(), run.arm, run.seed, stages_of(*plan_, run), run.group});
   }
   if (auto status = find_study(&runs); !status) return status;
   if (study_.empty()) study_ = new_ulid();
@@ -200,7 +208,7 @@ Status Recorder::extend(const Plan& plan) {
   if (auto status = registry_.declare_metrics(declared_metrics(plan)); !status) return status;
   if (auto status = add_stages(); !status) return status;
   for (const auto& run : plan.runs) {
-    registry::RunRow row{run_id(run.arm, run.seed), run.arm, run.seed, stages_of(run), run.group};
+    registry::RunRow row{run_id(run.arm, run.seed), run.arm, run.seed, stages_of(plan, run), run.group};
     if (auto status = registry_.add_run(study_, row); !status) return status;
   }
   return {};

@@ -93,8 +93,29 @@ std::string last_line(const Plan& plan, const RunSummary& summary, const Verdict
 
 }  // namespace
 
+std::string choices_text(const std::vector<registry::ChoiceRow>& choices) {
+  std::vector<std::pair<std::string, std::vector<std::pair<std::string, std::vector<std::string>>>>> by_choice;
+  const auto entry = [](auto& list, const std::string& key) -> auto& {
+    const auto found = std::find_if(list.begin(), list.end(), [&](const auto& one) { return one.first == key; });
+    if (found != list.end()) return found->second;
+    list.push_back({key, {}});
+    return list.back().second;
+  };
+  for (const auto& one : choices) {
+    auto& labels = entry(by_choice, one.name + ", by " + one.rule);
+    entry(labels, one.label.empty() ? "nothing (" + one.reason + ")" : one.label).push_back(instance_text(one.arm, one.labels));
+  }
+  std::string text;
+  for (const auto& [choice, labels] : by_choice) {
+    std::vector<std::string> parts;
+    for (const auto& [label, arms] : labels) parts.push_back(label + " in " + join(arms, ", "));
+    text += printable(choice + ": " + join(parts, "; ")) + "\n";
+  }
+  return text;
+}
+
 std::string report_text(const RunRequest& request, const Recorder& recorder, registry::Registry& registry, const Plan& plan,
-                        const RunSummary& summary, const Verdicts& verdicts, double seconds) {
+                        const RunSummary& summary, const Verdicts& verdicts, const std::string& choices, double seconds) {
   std::string text = "\n";
   for (const auto& line : summary.losses) text += line + "\n";
   if (!summary.losses.empty()) text += "\n";
@@ -104,6 +125,7 @@ std::string report_text(const RunRequest& request, const Recorder& recorder, reg
     text += *table + "\n";
   else
     text += "no table: " + table.error().message + "\n\n";
+  if (!choices.empty()) text += "chosen on validation data:\n" + choices + "\n";
   if (!verdicts.supported.empty() || !verdicts.refuted.empty() || !verdicts.undecided.empty()) {
     if (const auto claims = registry::claims_text(registry, recorder.study(), registry::Format::table))
       text += *claims + "\n";

@@ -28,8 +28,12 @@ struct Verdicts {
 };
 Verdicts sort_verdicts(const std::vector<registry::VerdictRow>& rows);
 
+/// "learning_rate, by highest tuned.valid_accuracy: 0.001 in dense, clustered; 0.0003 in learned", a line each; or nothing.
+std::string choices_text(const std::vector<registry::ChoiceRow>& choices);
+
+/// `choices`: of choices_text.
 std::string report_text(const RunRequest& request, const Recorder& recorder, registry::Registry& registry, const Plan& plan,
-                        const RunSummary& summary, const Verdicts& verdicts, double seconds);
+                        const RunSummary& summary, const Verdicts& verdicts, const std::string& choices, double seconds);
 
 }  // namespace moiety::host
 

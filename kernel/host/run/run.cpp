@@ -11,6 +11,7 @@
 
 #include "kernel/base/files.h"
 #include "kernel/base/text.h"
+#include "kernel/host/claims/chosen.h"
 #include "kernel/host/claims/equal.h"
 #include "kernel/host/claims/judge.h"
 #include "kernel/host/claims/known_counts.h"
@@ -80,9 +81,14 @@ Status check_required(const RunRequest& request, const Recipe& recipe) {
   return {};
 }
 
-/// Judges the claims and writes the verdicts. `measured` has the counts; the rest is asked of the registry.
-Result<std::vector<registry::VerdictRow>> judge_claims(const Session& session, const Plan& plan, Recorder& recorder,
-                                                       registry::Registry& registry, Measured measured) {
+struct Judgement {
+  std::vector<registry::VerdictRow> verdicts;
+  std::string choices;  ///< for people
+};
+
+/// Chooses among trials, judges the claims and writes both. `measured` has the counts; the rest is asked of the registry.
+Result<Judgement> judge_claims(const Session& session, const Plan& plan, Recorder& recorder, registry::Registry& registry,
+                               Measured measured) {
   Status status;
   measured.state = [&](const std::string& id) {
     auto state = registry.stage_state(id);
@@ -95,10 +101,12 @@ Result<std::vector<registry::VerdictRow>> judge_claims(const Session& session, c
     return rows ? *rows : std::vector<registry::MetricRow>();
   };
   measured.run_id = [&](const std::string& arm, int seed) { return recorder.run_id(arm, seed); };
-  auto verdicts = judge(session.recipe.claims, plan, measured);
+  const auto choices = choose(plan, measured);
+  auto verdicts = judge(session.recipe.claims, choices.reported, measured);
   if (!status) return pass(status);
+  if (auto written = registry.write_choices(recorder.study(), choices.made, choices.trials); !written) return pass(written);
   if (auto written = registry.write_verdicts(recorder.study(), verdicts); !written) return pass(written);
-  return verdicts;
+  return Judgement{std::move(verdicts), choices_text(choices.made)};
 }
 
 /// Exit code of a run that was neither stopped nor met a problem of the machine.
@@ -218,15 +226,17 @@ int run_recipe(const RunRequest& request) {
   }
   if (!ended) return complain(ended.error());
   Verdicts verdicts;
+  std::string choices;
   if (!early) {
     Measured measured;
     measured.counts = recorded_counts(costs, store);
     measured.equal_unknown = *equal_unknown;
     const auto judged = judge_claims(**session, plan, recorder, *registry, std::move(measured));
     if (!judged) return complain(judged.error());
-    verdicts = sort_verdicts(*judged);
+    verdicts = sort_verdicts(judged->verdicts);
+    choices = judged->choices;
   }
-  const auto text = report_text(request, recorder, *registry, plan, summary, verdicts, now_seconds() - begin);
+  const auto text = report_text(request, recorder, *registry, plan, summary, verdicts, choices, now_seconds() - begin);
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
   if (early) say("stopped by --max-failures; to go on: " + request.again);

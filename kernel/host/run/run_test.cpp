@@ -113,7 +113,7 @@ TEST(Run, a_fresh_registry_is_filled_from_the_store) {
   EXPECT_EQ(box.sql("SELECT round(mean, 6) FROM v_arms WHERE arm = 'high' AND metric = 'accuracy'"), "0.72");
   EXPECT_EQ(box.sql("SELECT count(*) FROM artifact"), "26");
   EXPECT_EQ(box.sql("SELECT sum(tokens) FROM attempt"), tokens) << "the cost comes from the manifests";
-  EXPECT_EQ(box.sql("SELECT count(*) FROM metric"), "20") << "two losses of 7 trainings, 6 accuracies";
+  EXPECT_EQ(box.sql("SELECT count(*) FROM metric"), "27") << "two losses and a fit of 7 trainings, 6 accuracies";
 }
 
 TEST(Run, claims_of_equal_costs_are_refused_before_anything_runs) {

@@ -62,7 +62,8 @@ const char* const kDescription = R"json({
                     {"name": "budget", "type": "budget", "default": null, "doc": "how long"},
                     {"name": "continues", "type": "bool", "default": false, "doc": "goes on"},
                     {"name": "router", "type": "component", "kind": "router", "default": null, "doc": "who chooses"}],
-     "metrics": [{"name": "loss", "unit": "nat", "better": -1, "axes": []}], "results": []},
+     "metrics": [{"name": "loss", "unit": "nat", "better": -1, "axes": []},
+                 {"name": "valid_fit", "unit": "", "better": 1, "axes": [], "doc": "best at level 0.6"}], "results": []},
     {"name": "evaluate", "summary": "measures", "measures": true, "leaves": "none",
      "inputs": [{"name": "from", "accepts": "model", "required": true, "list": false}], "needs": {"corpus": false, "task": false}, "seeds": [],
      "parameters": [{"name": "behave", "type": "text", "default": "succeed", "doc": "what happens"}],
@@ -272,6 +273,7 @@ class Stage {
     } else {
       rows.push_back({"loss", {}, 1, 5.0});
       rows.push_back({"loss", {}, 2, 4.5});
+      if (job_["verb"] == "train") rows.push_back({"valid_fit", {}, 2, 1 - std::abs(level - 0.6)});
     }
     if (behave_ == "no-artifact") return end("done", "", 0);
     if (job_["keep_optimizer"].get<bool>()) manifest["keeps_optimizer"] = true;
