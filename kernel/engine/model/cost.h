@@ -43,9 +43,14 @@ struct PlannedModel {
   double tokens_per_step = 0;
 
   bool has_experts() const {
-    const auto is_site = [](const SiteCost& one) { return one.experts != 0; };
-    return std::any_of(attention.begin(), attention.end(), is_site) ||
-           std::any_of(feed_forward.begin(), feed_forward.end(), is_site);
+    return any_site([](const SiteCost& one) { return one.experts != 0; });
+  }
+  /// Some number of experts is found when the stage runs: until then its costs are those of one.
+  bool found_later() const {
+    return any_site([](const SiteCost& one) { return one.experts < 0; });
+  }
+  bool any_site(bool (*is)(const SiteCost&)) const {
+    return std::any_of(attention.begin(), attention.end(), is) || std::any_of(feed_forward.begin(), feed_forward.end(), is);
   }
   SiteCost& site(Place place, std::int64_t layer) {
     return (place == Place::attention ? attention : feed_forward)[static_cast<std::size_t>(layer)];

@@ -213,6 +213,9 @@ int check_jobs(const std::vector<std::string>& paths, std::string& output) {
       return job.error().exit_code();
     }
     CheckResult result;
+    // What is there says more than what was planned: how many experts were found.
+    for (const auto& input : job->inputs)
+      if (read_manifest(input.path)) planned.erase(input.stage);
     const Verb* verb = find_verb(job->verb);
     for (const auto& component : job->components)
       if (auto status = components.load(component.file, component.build_id); !status)
@@ -229,6 +232,11 @@ int check_jobs(const std::vector<std::string>& paths, std::string& output) {
       }
     }
     if (result.model) planned[job->stage] = *result.model;
+    const bool estimate = result.model ? result.model->found_later()
+                                       : std::any_of(job->inputs.begin(), job->inputs.end(), [&](const JobInput& input) {
+                                           const auto found = planned.find(input.stage);
+                                           return found != planned.end() && found->second.found_later();
+                                         });
     nlohmann::ordered_json line = {{"stage", job->stage}, {"problems", nlohmann::json::array()}};
     for (const auto& problem : result.problems)
       line["problems"].push_back({{"path", problem.path}, {"message", problem.message}});
@@ -236,7 +244,8 @@ int check_jobs(const std::vector<std::string>& paths, std::string& output) {
                     {"flops", result.cost.flops},
                     {"total_parameters", result.cost.total_parameters},
                     {"active_parameters", result.cost.active_parameters},
-                    {"memory", result.cost.memory}};
+                    {"memory", result.cost.memory},
+                    {"estimate", estimate}};
     output += line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   }
   return 0;

@@ -30,13 +30,6 @@ AxisLabels shared(const AxisLabels& labels, const AxisLabels& with) {
   return result;
 }
 
-bool agree(const AxisLabels& a, const AxisLabels& b) {
-  return std::all_of(a.begin(), a.end(), [&](const auto& one) {
-    const auto other = b.find(one.first);
-    return other == b.end() || other->second == one.second;
-  });
-}
-
 class Chooser {
  public:
   Chooser(const Plan& plan, const Measured& measured) : plan_(plan), measured_(measured), evaluator_(plan, measured) {}

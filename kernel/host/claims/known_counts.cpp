@@ -9,6 +9,7 @@ StageCounts counts_of_dry_pass(const DryPass& dry_pass, const std::string& id) {
   const auto found = dry_pass.costs.find(id);
   if (found == dry_pass.costs.end()) return {};
   const StageCost& cost = found->second;
+  if (cost.estimate) return {};
   StageCounts counts = {{"tokens", cost.tokens}, {"flops", cost.flops}};
   // A stage that leaves no model has none.
   if (cost.total_parameters > 0) counts["total_parameters"] = cost.total_parameters;

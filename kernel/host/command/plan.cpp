@@ -13,6 +13,8 @@
 #include "kernel/host/claims/known_counts.h"
 #include "kernel/host/command/command.h"
 #include "kernel/host/discovery/locate.h"
+#include "kernel/host/json_fields.h"
+#include "kernel/host/plan/sizes.h"
 #include "kernel/host/run/display.h"
 #include "kernel/host/run/dry_pass.h"
 #include "kernel/host/run/session.h"
@@ -76,6 +78,12 @@ std::string older_stage(const Plan& plan, const PlannedStage& stage, const Befor
   return "";
 }
 
+/// What a stage that has run cost.
+StageCost cost_of(const json& manifest, double memory) {
+  const auto amount = [&cost = member_at(manifest, "cost")](const char* key) { return real_at(cost, key).value_or(0); };
+  return {amount("tokens"), amount("flops"), amount("total_parameters"), amount("active_parameters"), memory};
+}
+
 std::vector<Row> rows_of(const Plan& plan, const Store& store, const Before& before,
                          const std::map<std::string, StageCost>& costs) {
   std::vector<Row> rows;
@@ -89,8 +97,9 @@ std::vector<Row> rows_of(const Plan& plan, const Store& store, const Before& bef
       if (const auto cost = costs.find(stage.id); cost != costs.end()) fresh.cost = cost->second;
       row = rows.insert(rows.end(), fresh);
     }
-    if (store.look_up(stage).state == StoredStage::State::whole) {
+    if (const auto stored = store.look_up(stage); stored.state == StoredStage::State::whole) {
       ++row->done;
+      if (row->cost.estimate) row->cost = cost_of(stored.manifest, row->cost.memory);
     } else if (store.has_checkpoint(stage.id)) {
       ++row->resumable;
     } else if (const auto older = older_stage(plan, stage, before, store); !older.empty() && !plan.provisional) {
@@ -115,7 +124,7 @@ std::string state_text(const Row& row) {
   return join(parts, ", ");
 }
 
-std::string amount(double value) { return value > 0 ? short_number(value) : "-"; }
+std::string amount(double value, bool at_least = false) { return value > 0 ? (at_least ? "≥" : "") + short_number(value) : "-"; }
 
 std::vector<std::string> prefixed(const std::string& prefix, const std::vector<std::string>& lines) {
   std::vector<std::string> result;
@@ -155,8 +164,8 @@ void print_table(const Plan& plan, const std::vector<Row>& rows) {
     const auto& s = *row.first;
     const std::string arms = arms_text(plan, s.arms);
     table.push_back({instance_text(s.name, s.labels) + (s.pinned ? " (pinned)" : ""), s.verb->name, arms, state_text(row),
-                     amount(row.cost.tokens), amount(row.cost.flops), amount(row.cost.total_parameters),
-                     amount(row.cost.active_parameters),
+                     amount(row.cost.tokens), amount(row.cost.flops, row.cost.estimate),
+                     amount(row.cost.total_parameters, row.cost.estimate), amount(row.cost.active_parameters, row.cost.estimate),
                      row.cost.memory > 0 ? fmt::format("{:.0f} MiB", row.cost.memory / (1 << 20)) : "-"});
   }
   std::vector<std::vector<std::string>> notes;
@@ -229,10 +238,10 @@ int plan_recipe(const Arguments& arguments) {
   PlanFacts facts = facts_of(store);
   // Before the data is there, costs are not known.
   if (folders->missing.empty()) {
-    if (auto status = solve_budgets(**session, *folders, store, registry_file, facts); !status) return complain(status.error());
+    if (auto status = solve_totals(**session, *folders, store, registry_file, facts); !status) return complain(status.error());
   }
-  if (!facts.unsolvable.empty()) {
-    say(budgets_text(**session, facts));
+  if (facts.has_unsolvable()) {
+    say(unsolvable_text(**session, facts));
     return static_cast<int>(ErrorKind::usage);
   }
   const Plan plan = build_plan((*session)->recipe, (*session)->catalog(), hashes_of(**session, *folders), facts);
@@ -255,6 +264,8 @@ int plan_recipe(const Arguments& arguments) {
   for (const auto& arm : plan.arms)
     put("  " + printable(arm.name) + (arm.name == plan.baseline ? " (baseline)" : "") + "  " + printable(arm.patch_text) + "\n");
   print_choices(plan);
+  if (!facts.sizes.empty()) put("sizes:\n");
+  for (const auto& line : sizes_text((*session)->recipe, facts)) put("  " + printable(line) + "\n");
   put("\n");
   print_table(plan, rows_of(plan, store, stages_before(registry_file, plan.recipe_name), costs));
   print_totals(plan, store, costs);

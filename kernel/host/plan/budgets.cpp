@@ -15,14 +15,6 @@ namespace {
 
 using Instance = std::pair<std::string, AxisLabels>;
 
-/// Whether both say the same of each axis that both have.
-bool agree(const AxisLabels& a, const AxisLabels& b) {
-  return std::all_of(a.begin(), a.end(), [&](const auto& one) {
-    const auto found = b.find(one.first);
-    return found == b.end() || found->second == one.second;
-  });
-}
-
 bool within(const AxisLabels& a, const AxisLabels& b) {
   return std::all_of(a.begin(), a.end(), [&](const auto& one) { return b.count(one.first) != 0; });
 }
@@ -88,6 +80,15 @@ class Trial {
     return found;
   }
 
+  /// Whether the costs of some of these are known only when more has run.
+  bool is_estimate(const RecipeArm& arm, const Needed& needed) const {
+    const auto& stages = plan_.run(arm.name, 1)->stages;
+    return std::any_of(stages.begin(), stages.end(), [&](const RunStage& one) {
+      const auto cost = costs_.find(one.id);
+      return needed.count({one.name, one.labels}) != 0 && cost != costs_.end() && cost->second.estimate;
+    });
+  }
+
   double total(const RecipeArm& arm, const Needed& needed, const std::string& unit) const {
     // Two instances of a run may be one stage: it is paid once.
     std::map<std::string, double> shares;
@@ -125,6 +126,7 @@ class Solver {
       Needed own;
       need(arm, measured, "", own);
       if (own.count({stage.name, stage.labels}) == 0) continue;
+      if (few_.is_estimate(arm, needed(arm, measured.labels)) || few_.is_estimate(other, needed(other, measured.labels))) return;
       const auto answer = at(arm, other, stage, measured.labels, unit, unsolved);
       if (!answer) {
         facts_.unsolvable[key] = answer.error();

@@ -13,7 +13,8 @@
 namespace moiety::host {
 
 struct BudgetCost {
-  double flops = 0, tokens = 0;
+  double flops = 0, tokens = 0, total_parameters = 0, active_parameters = 0;
+  bool estimate = false;  ///< known when more has run
 };
 /// Costs of these stages of a plan, by identity.
 using AskCosts =

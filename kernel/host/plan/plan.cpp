@@ -86,6 +86,7 @@ class Planner {
       Wait wait = inherited(stage, waits);
       std::optional<RecipeStage> formed;
       if (!stage.results.empty() && wait.nothing()) formed = form(arm, stage, ids, wait);
+      if (stage.size && wait.nothing()) formed = with_size(arm.name, seed, formed ? *formed : stage, wait);
       if (stage.budget_of() != nullptr && wait.nothing()) formed = with_budget(arm.name, formed ? *formed : stage, wait);
       if (!wait.nothing()) {
         note(arm, stage, seed, wait);
@@ -99,6 +100,11 @@ class Planner {
         auto& recorded = plan_.stages[index_.at(id)].recorded;
         recorded = stage.config;
         if (formed->config.contains("budget")) recorded["budget"] = formed->config["budget"];
+      }
+      if (stage.size) {
+        auto& recorded = plan_.stages[index_.at(id)].recorded_model;
+        recorded = plan_.stages[index_.at(id)].model;
+        recorded[stage.size->parameter] = stage.size->text;
       }
       ids[{stage.name, stage.labels}] = id;
       result.stages.push_back({stage.name, id, stage.labels});
@@ -162,6 +168,21 @@ class Planner {
     return std::nullopt;
   }
 
+  /// The stage with the size of its model that makes its parameters those of another arm, or what it waits for.
+  std::optional<RecipeStage> with_size(const std::string& arm, int seed, RecipeStage stage, Wait& wait) const {
+    const auto solved = facts_.sizes.find({arm, stage.name, stage.labels, seed});
+    const auto why = facts_.unsolvable_sizes.find({arm, stage.name, stage.labels});
+    if (why != facts_.unsolvable_sizes.end() && solved == facts_.sizes.end()) {
+      wait.problem = stage.size->parameter + ": " + why->second;
+    } else if (solved == facts_.sizes.end() && facts_.trial_size == 0) {
+      wait.add("the parameters of " + stage.size->of);
+    } else {
+      stage.model[stage.size->parameter] = solved != facts_.sizes.end() ? solved->second.value : facts_.trial_size;
+      return stage;
+    }
+    return std::nullopt;
+  }
+
   /// The stage with the steps that make its arm's total equal to that of another, or what it waits for.
   std::optional<RecipeStage> with_budget(const std::string& arm, RecipeStage stage, Wait& wait) const {
     const BudgetKey key{arm, stage.name, stage.labels};
@@ -198,6 +219,7 @@ class Planner {
       waiting.problem = wait.problem;
       collect_waiting(stage.text, "", waiting.values);
       if (const auto* of = stage.budget_of()) waiting.values.emplace_back("budget", "the total of " + *of);
+      if (stage.size) waiting.values.emplace_back("model." + stage.size->parameter, "the parameters of " + stage.size->of);
       found = plan_.waiting.insert(plan_.waiting.end(), std::move(waiting));
     }
     for (const auto& after : wait.after) {

@@ -32,13 +32,32 @@ inline bool operator<(const BudgetKey& a, const BudgetKey& b) {
   return std::tie(a.arm, a.stage, a.labels) < std::tie(b.arm, b.stage, b.labels);
 }
 
+/// A size of [model] in one run of an arm.
+struct SizeKey {
+  std::string arm, stage;
+  AxisLabels labels;
+  int seed = 0;
+};
+inline bool operator<(const SizeKey& a, const SizeKey& b) {
+  return std::tie(a.arm, a.stage, a.labels, a.seed) < std::tie(b.arm, b.stage, b.labels, b.seed);
+}
+struct SolvedSize {
+  std::int64_t value = 0;
+  double own = 0, wanted = 0;  ///< parameters of the model measured in this arm, and in the other
+};
+
 /// What becomes known while a run goes on.
 struct PlanFacts {
   /// The results of a stage: the object of its manifest. Null while it has not run.
   std::function<nlohmann::json(const std::string& stage_id)> results = [](const std::string&) { return nlohmann::json(); };
-  std::map<BudgetKey, std::int64_t> steps;      ///< budgets that were solved
-  std::map<BudgetKey, std::string> unsolvable;  ///< and those that cannot be, and why
-  std::int64_t trial_steps = 0;                 ///< above 0: a try, in which the others have so many steps
+  std::map<BudgetKey, std::int64_t> steps;            ///< budgets that were solved
+  std::map<SizeKey, SolvedSize> sizes;                ///< sizes of models that were found
+  std::map<BudgetKey, std::string> unsolvable;        ///< budgets that cannot be, and why
+  std::map<BudgetKey, std::string> unsolvable_sizes;  ///< the same of sizes
+  std::int64_t trial_steps = 0;                       ///< above 0: a try, in which the others have so many steps
+  std::int64_t trial_size = 0;                        ///< the same of sizes
+
+  bool has_unsolvable() const { return !unsolvable.empty() || !unsolvable_sizes.empty(); }
 };
 
 struct StageInput {
@@ -61,6 +80,7 @@ struct PlannedStage {
   nlohmann::json recorded;  ///< the same for the registry: a value that is another stage's result stays `${NAME.result}`, or the
                             ///< runs of one arm would seem to differ in more than their seeds; null: as `config`
   nlohmann::json model;     ///< resolved [model] when the stage starts fresh, else null
+  nlohmann::json recorded_model;  ///< likewise: a size that was found stays "total parameters of ARM"; null: as `model`
   std::map<std::string, std::int64_t> seeds;  ///< all four purposes → seed; 0 for those that the verb does not draw from
   bool pinned = false;                        ///< all its seeds are fixed by the recipe and one instance serves several runs
   std::vector<StageInput> inputs;

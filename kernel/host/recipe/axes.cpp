@@ -28,6 +28,13 @@ std::string canonical_label(const std::string& label) {
   return value ? number(*value) : label;
 }
 
+bool agree(const AxisLabels& a, const AxisLabels& b) {
+  return std::all_of(a.begin(), a.end(), [&](const auto& one) {
+    const auto found = b.find(one.first);
+    return found == b.end() || found->second == one.second;
+  });
+}
+
 std::string instance_text(const std::string& name, const AxisLabels& labels) {
   if (labels.empty()) return name;
   std::vector<std::string> parts;

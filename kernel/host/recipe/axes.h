@@ -17,6 +17,8 @@ namespace moiety::host {
 /// Axis → label: where a stage stands along the axes of its recipe.
 using AxisLabels = std::map<std::string, std::string>;
 
+/// Whether both say the same of each axis that both have.
+bool agree(const AxisLabels& a, const AxisLabels& b);
 /// "split [k=4, size=24x4]"; the name alone without labels.
 std::string instance_text(const std::string& name, const AxisLabels& labels);
 /// `0.0` and `0` are one label, as 1e-3 and 0.001 are; anything but a number stays as it is.

@@ -157,6 +157,17 @@ std::optional<Budget> parse_budget(std::string_view text, std::string& problem) 
   return std::nullopt;
 }
 
+std::optional<SizeText> parse_model_size(std::string_view text) {
+  text = trimmed(text);
+  for (const bool active : {false, true}) {
+    const std::string_view start = active ? "active parameters of " : "total parameters of ";
+    if (text.substr(0, start.size()) != start) continue;
+    const auto arm = trimmed(text.substr(start.size()));
+    if (!arm.empty()) return SizeText{active, std::string(arm)};
+  }
+  return std::nullopt;
+}
+
 bool is_layer_rule(std::string_view text) {
   if (text == "all") return true;
   for (const std::string_view word : {"last ", "every "}) {

@@ -28,6 +28,13 @@ struct Budget {
 /// Only epochs may be a fraction. `problem` says what is wrong when nothing is returned.
 std::optional<Budget> parse_budget(std::string_view text, std::string& problem);
 
+/// "total parameters of ARM", "active parameters of ARM": a size of [model] that is found so that both arms have as many.
+struct SizeText {
+  bool active = false;
+  std::string of;
+};
+std::optional<SizeText> parse_model_size(std::string_view text);
+
 /// A point of a stage that trains: "10%", "400000 tokens" → "400k tokens". Nothing and a problem for anything else.
 std::optional<std::string> parse_point(std::string_view text, std::string& problem);
 /// The folder of that point below `snapshots`: "10pct", "400k-tokens".

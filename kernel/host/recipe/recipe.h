@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,13 +51,23 @@ struct ResultRead {
   Place place;  ///< of the text with the reference
 };
 
+/// A number of [model] that is found so that the model measured has as many parameters as that of another arm.
+struct ModelSize {
+  std::string parameter, text;  ///< "feed_forward_width", "total parameters of cse-ffn"
+  bool active = false;
+  std::string of;
+  Place place;
+  std::int64_t low = 1, high = 1;  ///< what the parameter may be
+};
+
 /// A stage as one arm has it, at one label of each axis that it varies along.
 struct RecipeStage {
   std::string name;
   AxisLabels labels;
   const VerbDeclaration* verb = nullptr;
-  nlohmann::json config;  ///< resolved parameters of the verb, nested, every default written out
-  nlohmann::json model;   ///< resolved [model] when it starts fresh, else null
+  nlohmann::json config;          ///< resolved parameters of the verb, nested, every default written out
+  nlohmann::json model;           ///< resolved [model] when it starts fresh, else null
+  std::optional<ModelSize> size;  ///< of `model`, which has null in its place
   /// Input name (of the verb: `from`; of a parameter: its slot, `sampler.clusters`), stages read.
   std::vector<std::pair<std::string, std::vector<StageRead>>> inputs;
   std::vector<ResultRead> results;  ///< while there are any, the values of `config` that mention them are their text

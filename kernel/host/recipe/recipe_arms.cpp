@@ -69,7 +69,7 @@ Value RecipeReader::resolved_arm(const ArmText& arm, const ArmStages& stages, co
     const StageScope quiet_scope{scope.catalog, scope.options, quiet, scope.root, scope.axes, scope.arm_names, false};
     Value whole = scope.root.find("model") != nullptr ? *scope.root.find("model") : Value::table();
     substitute_first_labels(whole, scope.axes, quiet);
-    const Value resolved = resolve_model(whole, {}, quiet_scope).text;
+    const Value resolved = resolve_model(whole, {}, quiet_scope).table.text;
     *model = resolved_patch(*model, &resolved);
   }
   if (Value* patch = result.find("stage")) {
@@ -105,7 +105,7 @@ void RecipeReader::resolve_base(const std::set<std::string>& reached) {
   if (Value* model = root.find("model")) {
     substitute_first_labels(*model, recipe_.axes, diagnostics_);
     StageScope model_scope{catalog_, options_, diagnostics_, root, recipe_.axes, arm_names_, false};
-    Value text = resolve_model(*model, root.members.at("model").key, model_scope).text;
+    Value text = resolve_model(*model, root.members.at("model").key, model_scope).table.text;
     if (model->is_table()) resolved_.set("model", std::move(text));
   }
 }
@@ -117,19 +117,23 @@ void RecipeReader::check_baseline() {
                      did_you_mean(recipe_.baseline, arm_names_));
 }
 
-void RecipeReader::check_budgets() {
-  std::map<std::string, std::map<std::string, Place>> takes;
+void RecipeReader::check_totals() {
+  using Takes = std::map<std::string, std::map<std::string, Place>>;
+  Takes budgets, sizes;
   for (const auto& arm : recipe_.arms) {
     for (const auto& stage : arm.stages) {
-      const auto* from = stage.budget_of();
-      if (from != nullptr) takes[arm.name].insert({*from, stage.text.find("budget")->place});
+      if (const auto* from = stage.budget_of()) budgets[arm.name].insert({*from, stage.text.find("budget")->place});
+      if (stage.size) sizes[arm.name].insert({stage.size->of, stage.size->place});
     }
   }
-  for (const auto& arm : recipe_.arms) {
-    std::vector<std::string> way = {arm.name};
-    if (!circle_of(arm.name, takes, way)) continue;
-    diagnostics_.error(takes[arm.name].at(way[1]), "arms take their budgets from each other in a circle: " + join(way, " from "));
-    return;
+  for (const auto& [what, takes] : {std::pair<const char*, const Takes*>("budgets", &budgets), {"sizes", &sizes}}) {
+    for (const auto& arm : recipe_.arms) {
+      std::vector<std::string> way = {arm.name};
+      if (!circle_of(arm.name, *takes, way)) continue;
+      diagnostics_.error(takes->at(arm.name).at(way[1]),
+                         fmt::format("arms take their {} from each other in a circle: {}", what, join(way, " from ")));
+      break;
+    }
   }
 }
 

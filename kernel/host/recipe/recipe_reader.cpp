@@ -41,7 +41,7 @@ Result<Recipe> RecipeReader::read(const std::string& path) {
   read_plugin_paths();
   read_arms_and_stages(defaults);
   check_baseline();
-  check_budgets();
+  check_totals();
   check_corpus();
   if (!broken_) check_choices(recipe_, diagnostics_);
   recipe_.claims =

@@ -39,7 +39,7 @@ class RecipeReader {
   void resolve_base(const std::set<std::string>& reached);
   void check_baseline();
   /// Arms may take their budgets from arms that take theirs from others, but not in a circle.
-  void check_budgets();
+  void check_totals();
   static bool circle_of(const std::string& first, const std::map<std::string, std::map<std::string, Place>>& takes,
                         std::vector<std::string>& way);
   void check_corpus();

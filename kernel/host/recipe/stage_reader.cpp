@@ -272,7 +272,9 @@ void StageReader::read_model() {
   Value model = found != scope_.root.members.end() ? found->second.value : Value::table();
   if (written) merge(model, own->second.value);
   substitute_axes(model, scope_.axes, labels_, diagnostics_);
-  stage_.model = resolve_model(model, found != scope_.root.members.end() ? found->second.key : own->second.key, scope_).config;
+  auto resolved = resolve_model(model, found != scope_.root.members.end() ? found->second.key : own->second.key, scope_);
+  stage_.model = std::move(resolved.table.config);
+  stage_.size = std::move(resolved.size);
 }
 
 }  // namespace moiety::host

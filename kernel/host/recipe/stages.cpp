@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "kernel/base/text.h"
 #include "kernel/host/recipe/homes.h"
+#include "kernel/host/recipe/quantities.h"
 #include "kernel/host/recipe/stage_reader.h"
 
 namespace moiety::host {
@@ -27,7 +30,38 @@ std::string with_version(const std::string& what, const std::string& use, const 
   return newest;
 }
 
-CheckedTable resolve_model(const Value& model, const Place& place, const StageScope& scope) {
+namespace {
+
+/// Takes the size out of the table that follows another arm's parameters; any number stands for it.
+std::optional<ModelSize> take_size(Value& model, const StageScope& scope) {
+  constexpr std::int64_t largest = 1 << 20;
+  std::optional<ModelSize> size;
+  for (const auto& declared : scope.catalog.model) {
+    Value* value = model.find(declared.name);
+    const auto text = value != nullptr && value->is_text() ? parse_model_size(value->text) : std::nullopt;
+    if (declared.type != "integer" || !text) continue;
+    const Place place = value->place;
+    const auto low = static_cast<std::int64_t>(declared.low.value_or(1));
+    const auto high = std::min(static_cast<std::int64_t>(declared.high.value_or(largest)), largest);
+    const std::string written = value->text;
+    *value = Value::of(low);
+    value->place = place;
+    if (size) {
+      scope.diagnostics.error(place, fmt::format("`{}` in model: `{}` follows another arm already, and one size can be found",
+                                                 declared.name, size->parameter));
+      continue;
+    }
+    if (std::find(scope.arm_names.begin(), scope.arm_names.end(), text->of) == scope.arm_names.end())
+      scope.diagnostics.error(place, fmt::format("unknown arm `{}` for `{}` in model", text->of, declared.name),
+                              did_you_mean(text->of, scope.arm_names));
+    size = ModelSize{declared.name, written, text->active, text->of, place, low, high};
+  }
+  return size;
+}
+
+}  // namespace
+
+ResolvedModel resolve_model(const Value& model, const Place& place, const StageScope& scope) {
   if (!model.is_table()) {
     scope.diagnostics.error(model.place, fmt::format("[model] is a table, but this is {}", type_name(model.type)));
     return {};
@@ -38,7 +72,15 @@ CheckedTable resolve_model(const Value& model, const Place& place, const StageSc
   context.default_of = "default of [model]";
   context.all_keys = "all keys: moiety plugins info model";
   context.complete = scope.complete;
-  return Checker(scope.catalog, scope.diagnostics).check(model, scope.catalog.model, context);
+  Value written = model;
+  ResolvedModel resolved;
+  resolved.size = take_size(written, scope);
+  resolved.table = Checker(scope.catalog, scope.diagnostics).check(written, scope.catalog.model, context);
+  if (resolved.size) {
+    resolved.table.config[resolved.size->parameter] = nullptr;
+    if (Value* value = resolved.table.text.find(resolved.size->parameter)) *value = *model.find(resolved.size->parameter);
+  }
+  return resolved;
 }
 
 std::optional<RecipeStage> resolve_stage(const std::string& name, const StageScope& scope, const AxisLabels& labels) {

@@ -43,8 +43,12 @@ ArmStages resolve_stages(const std::string& arm, const Place& arm_place, const S
 Result<RecipeStage> form_stage(const Recipe& recipe, const Catalog& catalog, const RecipeArm& arm, const RecipeStage& waiting,
                                const ResultValues& values);
 
+struct ResolvedModel {
+  CheckedTable table;
+  std::optional<ModelSize> size;
+};
 /// [model] with its defaults.
-CheckedTable resolve_model(const Value& model, const Place& place, const StageScope& scope);
+ResolvedModel resolve_model(const Value& model, const Place& place, const StageScope& scope);
 
 /// `name` → `name@newest` when the newest version is known; an unknown name is an error.
 std::string with_version(const std::string& what, const std::string& use, const Place& place,

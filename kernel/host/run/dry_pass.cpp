@@ -42,7 +42,9 @@ class Kinds {
 
 StageCost cost_of(const json& answer) {
   const auto amount = [&cost = member_at(answer, "cost")](const char* key) { return real_at(cost, key).value_or(0); };
-  return {amount("tokens"), amount("flops"), amount("total_parameters"), amount("active_parameters"), amount("memory")};
+  return {amount("tokens"),           amount("flops"),
+          amount("total_parameters"), amount("active_parameters"),
+          amount("memory"),           member_at(member_at(answer, "cost"), "estimate") == true};
 }
 
 /// "feed_forward.router.k: is more than there are"

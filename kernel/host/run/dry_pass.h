@@ -20,6 +20,7 @@ struct StageProblem {
 
 struct StageCost {
   double tokens = 0, flops = 0, total_parameters = 0, active_parameters = 0, memory = 0;
+  bool estimate = false;  ///< some number of experts is found when the stage runs: it is that of one expert until then
 };
 
 struct DryPass {

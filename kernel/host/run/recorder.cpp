@@ -35,7 +35,7 @@ registry::StageRow row_of(const PlannedStage& stage) {
   row.name = stage.name;
   row.verb = stage.verb->name;
   row.config = stage.recorded.is_null() ? stage.config : stage.recorded;
-  if (!stage.model.is_null()) row.config["model"] = stage.model;
+  if (!stage.model.is_null()) row.config["model"] = stage.recorded_model.is_null() ? stage.model : stage.recorded_model;
   row.seed = main_seed(stage);
   row.pinned = stage.pinned;
   for (const auto& input : stage.inputs) row.inputs.emplace_back(input.name, input.stage_id);
@@ -112,8 +112,8 @@ Status Recorder::find_study(std::vector<registry::RunRow>* runs) {
   const auto text = registry::sql_text(registry_,
                                        "SELECT study.id AS study, run.id AS run, run.arm AS arm, run.seed AS seed, "
                                        "run_stage.title AS name, stage.id AS stage FROM run "
-                                       "JOIN study ON study.key = run.study JOIN run_stage ON run_stage.run = run.number JOIN "
-                                       "stage ON stage.key = run_stage.stage "
+                                       "JOIN study ON study.key = run.study LEFT JOIN run_stage ON run_stage.run = run.number "
+                                       "LEFT JOIN stage ON stage.key = run_stage.stage "
                                        "WHERE study.key = (SELECT max(key) FROM study WHERE recipe = '" +
                                            plan_->recipe_hash + "') ORDER BY run.number, run_stage.position",
                                        registry::Format::json);
@@ -125,6 +125,7 @@ Status Recorder::find_study(std::vector<registry::RunRow>* runs) {
   for (const auto& row : rows) {
     auto& run = known[{row.at("arm").get<std::string>(), row.at("seed").get<std::int64_t>()}];
     run.first = row.at("run").get<std::string>();
+    if (row.at("stage").is_null()) continue;  // all of it waited for results
     run.second.emplace_back(row.at("name").get<std::string>(), row.at("stage").get<std::string>());
   }
   if (known.size() > runs->size()) return {};

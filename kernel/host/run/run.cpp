@@ -16,6 +16,7 @@
 #include "kernel/host/claims/judge.h"
 #include "kernel/host/claims/known_counts.h"
 #include "kernel/host/discovery/locate.h"
+#include "kernel/host/plan/sizes.h"
 #include "kernel/host/run/dry_pass.h"
 #include "kernel/host/run/interrupts.h"
 #include "kernel/host/run/print.h"
@@ -138,10 +139,10 @@ int run_recipe(const RunRequest& request) {
   const Store store(request.recipe.store);
   const auto prepared = hashes_of(**session, *folders);
   PlanFacts facts = facts_of(store);
-  if (auto status = solve_budgets(**session, *folders, store, request.registry, facts); !status) return complain(status.error());
+  if (auto status = solve_totals(**session, *folders, store, request.registry, facts); !status) return complain(status.error());
   if (Interrupts::pending() != 0) return stopped(request, Interrupts::pending());
-  if (!facts.unsolvable.empty()) {
-    say(budgets_text(**session, facts));
+  if (facts.has_unsolvable()) {
+    say(unsolvable_text(**session, facts));
     return static_cast<int>(ErrorKind::usage);
   }
   std::deque<Plan> plans;  // stages that failed while less was known are of an earlier one
@@ -179,6 +180,14 @@ int run_recipe(const RunRequest& request) {
     const auto& first = plans.back();
     display.note(fmt::format("{}: {}, {}, {} ({} new)", printable(recipe.name), counted(first.arms.size(), "arm"),
                              counted(first.runs.size(), "run"), stages_text(first), fresh.size()));
+    std::vector<std::string> told;
+    const auto tell_sizes = [&] {
+      for (const auto& line : sizes_text(recipe, facts)) {
+        if (std::find(told.begin(), told.end(), line) == told.end()) display.note(printable(line));
+        told.push_back(line);
+      }
+    };
+    tell_sizes();
     for (;;) {
       const auto& plan = plans.back();
       const JobContext context{plan, (*session)->catalog(), store, *folders, request.registry};
@@ -187,10 +196,11 @@ int run_recipe(const RunRequest& request) {
       add_round(Supervisor(context, recorder, display, options).run(), summary);
       if (plan.waiting.empty() || summary.signal != 0 || summary.environment || summary.gave_up) break;
       // Results that stages waited for are there: more of the plan is known.
-      if (auto status = solve_budgets(**session, *folders, store, request.registry, facts); !status) {
+      if (auto status = solve_totals(**session, *folders, store, request.registry, facts); !status) {
         summary.environment = status.error();
         break;
       }
+      tell_sizes();
       plans.push_back(build_plan(recipe, (*session)->catalog(), prepared, facts));
       if (plans.back().stages.size() == plan.stages.size()) break;
       options.before = summary.states;

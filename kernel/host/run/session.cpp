@@ -8,6 +8,7 @@
 #include "kernel/host/discovery/locate.h"
 #include "kernel/host/json_fields.h"
 #include "kernel/host/plan/budgets.h"
+#include "kernel/host/plan/sizes.h"
 #include "kernel/host/recipe/plugin_paths.h"
 
 namespace moiety::host {
@@ -109,17 +110,28 @@ PlanFacts facts_of(const Store& store) {
   return facts;
 }
 
-Status solve_budgets(const Session& session, const PreparedFolders& folders, const Store& store, const std::string& registry,
-                     PlanFacts& facts) {
+Status solve_totals(const Session& session, const PreparedFolders& folders, const Store& store, const std::string& registry,
+                    PlanFacts& facts) {
   const AskCosts ask = [&](const Plan& plan,
                            const std::vector<const PlannedStage*>& stages) -> Result<std::map<std::string, BudgetCost>> {
     const auto checked = dry_pass({plan, session.catalog(), store, folders, registry}, session.worker, stages);
     if (!checked) return pass(checked);
     std::map<std::string, BudgetCost> costs;
-    for (const auto& [id, cost] : checked->costs) costs[id] = {cost.flops, cost.tokens};
+    for (const auto& [id, cost] : checked->costs) {
+      costs[id] = {cost.flops, cost.tokens, cost.total_parameters, cost.active_parameters, cost.estimate};
+      if (!cost.estimate) continue;
+      // What could not be known before is known when the stage has run.
+      const auto stored = store.look_up(id);
+      if (stored.state != StoredStage::State::whole) continue;
+      const auto& known = member_at(stored.manifest, "cost");
+      const auto amount = [&](const char* key) { return real_at(known, key).value_or(0); };
+      costs[id] = {amount("flops"), amount("tokens"), amount("total_parameters"), amount("active_parameters")};
+    }
     return costs;
   };
-  return solve_budgets(session.recipe, session.catalog(), hashes_of(session, folders), ask, facts);
+  const auto prepared = hashes_of(session, folders);
+  if (auto status = solve_sizes(session.recipe, session.catalog(), prepared, ask, facts); !status) return status;
+  return solve_budgets(session.recipe, session.catalog(), prepared, ask, facts);
 }
 
 namespace {
@@ -143,6 +155,10 @@ class StageDiagnostics {
                        printable(message) + ", in " + where +
                            (arms.size() == session_.recipe.arms.size() ? "" : " (arm " + join(arms, ", ") + ")"));
   }
+  void add_size(const std::string& name, const std::string& arm, const std::string& message) {
+    const RecipeStage* stage = session_.recipe.arm(arm)->stage(name);
+    diagnostics_.error(stage->size->place, printable(message));
+  }
   std::string text() const { return diagnostics_.text(); }
 
  private:
@@ -153,8 +169,9 @@ class StageDiagnostics {
 
 }  // namespace
 
-std::string budgets_text(const Session& session, const PlanFacts& facts) {
+std::string unsolvable_text(const Session& session, const PlanFacts& facts) {
   StageDiagnostics diagnostics(session);
+  for (const auto& [key, why] : facts.unsolvable_sizes) diagnostics.add_size(key.stage, key.arm, why);
   for (const auto& [key, why] : facts.unsolvable) diagnostics.add(key.stage, {key.arm}, "budget", why);
   return diagnostics.text();
 }

@@ -47,11 +47,12 @@ PreparedData hashes_of(const Session& session, const PreparedFolders& folders);
 /// What the store knows: results of stages that have run.
 PlanFacts facts_of(const Store& store);
 
-/// Solves the budgets that are another arm's total, where all of both arms is known by now; asks the worker what stages cost.
-Status solve_budgets(const Session& session, const PreparedFolders& folders, const Store& store, const std::string& registry,
-                     PlanFacts& facts);
-/// Budgets that cannot be solved, with the place in the recipe that each is about.
-std::string budgets_text(const Session& session, const PlanFacts& facts);
+/// Solves the sizes and budgets that are another arm's total, where all of both arms is known by now; asks the worker what
+/// stages cost.
+Status solve_totals(const Session& session, const PreparedFolders& folders, const Store& store, const std::string& registry,
+                    PlanFacts& facts);
+/// Those that cannot be solved, with the place in the recipe that each is about.
+std::string unsolvable_text(const Session& session, const PlanFacts& facts);
 
 /// The dry pass's problems with the place in the recipe that each is about.
 std::string problems_text(const Session& session, const std::vector<StageProblem>& problems);

@@ -58,6 +58,7 @@ const char* const kDescription = R"json({
      "inputs": [{"name": "from", "accepts": "model", "required": false, "list": false}], "needs": {"corpus": false, "task": false}, "seeds": ["init", "data"],
      "parameters": [{"name": "behave", "type": "text", "default": "succeed", "doc": "what happens"},
                     {"name": "level", "type": "number", "default": 0.5, "doc": "of the accuracy measured later"},
+                    {"name": "grows", "type": "bool", "default": false, "doc": "finds an expert of 1000 parameters when it runs"},
                     {"name": "seconds", "type": "number", "default": 0, "low": 0, "doc": "how long it takes"},
                     {"name": "budget", "type": "budget", "default": null, "doc": "how long"},
                     {"name": "continues", "type": "bool", "default": false, "doc": "goes on"},
@@ -131,10 +132,35 @@ int probe(const std::vector<std::string>& files) {
   return 0;
 }
 
+/// 1000 a layer of a fresh model, and those of the model read; what a stage that grows adds is known when it has run.
+struct Parameters {
+  double total = 0;
+  bool estimate = false;
+};
+Parameters parameters_of(const json& job, const std::map<std::string, Parameters>& planned, bool runs) {
+  Parameters found;
+  if (job["model"].is_object()) found.total = 1000 * job["model"].value("layers", 2.0);
+  for (const auto& input : job["inputs"]) {
+    const auto manifest = moiety::read_file(input["path"].get<std::string>() + "/manifest.json");
+    if (manifest) {
+      found.total += json::parse(*manifest)["cost"]["total_parameters"].get<double>();
+    } else if (const auto known = planned.find(input["stage"]); known != planned.end()) {
+      found.total += known->second.total;
+      found.estimate = known->second.estimate;
+    }
+  }
+  const bool grows = job["config"].value("grows", false);
+  if (grows && runs) found.total += 1000;
+  found.estimate = found.estimate || (grows && !runs);
+  return found;
+}
+
 int check(const std::vector<std::string>& files) {
   log_call("check " + std::to_string(files.size()));
+  std::map<std::string, Parameters> planned;
   for (const auto& file : files) {
     const json job = json::parse(*moiety::read_file(file));
+    const Parameters parameters = planned[job["stage"]] = parameters_of(job, planned, false);
     json problems = json::array();
     if (job["config"].value("behave", "").rfind("refuse", 0) == 0)
       problems.push_back({{"path", "behave"}, {"message", "this combination is not possible"}});
@@ -146,8 +172,9 @@ int check(const std::vector<std::string>& files) {
          {"cost",
           {{"tokens", 1000 * thousands},
            {"flops", 1e9 * thousands},
-           {"total_parameters", 2000},
-           {"active_parameters", 1000},
+           {"total_parameters", parameters.total},
+           {"active_parameters", parameters.total / 2},
+           {"estimate", parameters.estimate},
            {"memory", 1 << 20}}}});
   }
   return 0;
@@ -258,6 +285,9 @@ class Stage {
     json manifest = {{"format", 1},          {"stage", job_["stage"]}, {"name", job_["name"]},
                      {"verb", job_["verb"]}, {"sites", json::array()}, {"results", json::object()}};
     manifest["cost"] = {{"tokens", 1000}, {"flops", 1e9}, {"wall_seconds", 0.1}, {"cpu_seconds", 0.1}, {"peak_memory", 1 << 20}};
+    const double parameters = parameters_of(job_, {}, true).total;
+    manifest["cost"]["total_parameters"] = parameters;
+    manifest["cost"]["active_parameters"] = parameters / 2;
     double level = job_["config"].value("level", 0.0) + 0.01 * static_cast<double>(seed());
     if (job_["verb"] == "pretrain") manifest["results"] = {{"loss", 5.01}, {"unigram_loss", 6.42}};
     if (job_["verb"] == "probe") {
