@@ -73,9 +73,33 @@ at::Tensor renumbered(const at::Tensor& chosen, const std::vector<std::int64_t>&
 
 }  // namespace
 
-const char* name_of(Place place) { return place == Place::attention ? "attention" : "feed_forward"; }
+const char* name_of(Place place) {
+  return place == Place::attention ? "attention" : place == Place::feed_forward ? "feed_forward" : "whole";
+}
 
-std::string site_prefix(Place place, std::int64_t layer) { return fmt::format("layer{}.{}.", layer, name_of(place)); }
+std::optional<Place> place_of(const std::string& name) {
+  for (const Place place : {Place::feed_forward, Place::attention, Place::whole})
+    if (name == name_of(place)) return place;
+  return std::nullopt;
+}
+
+std::string site_prefix(Place place, std::int64_t layer) {
+  return place == Place::whole ? "whole." : fmt::format("layer{}.{}.", layer, name_of(place));
+}
+
+std::string expert_prefix(std::int64_t expert) { return fmt::format("expert{}.", expert); }
+
+std::string name_in_model(const std::string& name) {
+  const auto point = name.find('.');
+  const bool of_expert =
+      name.rfind("expert", 0) == 0 && point != std::string::npos && point > 6 && name.find_first_not_of("0123456789", 6) == point;
+  return of_expert ? name.substr(point + 1) : name;
+}
+
+bool is_read_out(const std::string& name) {
+  const std::string own = name_in_model(name);
+  return own.rfind("head.", 0) == 0 || own.rfind("read_out.", 0) == 0;
+}
 
 bool is_of_experts(const std::string& name, Place place, std::int64_t layer) {
   const std::string prefix = site_prefix(place, layer);
@@ -186,6 +210,18 @@ at::Tensor ExpertSite::forward(const at::Tensor& x, const Spans& spans, ForwardC
     return attention_of(x, spans, gate, some && of_sequences.defined() ? renumbered(of_sequences, used) : of_sequences, which,
                         context.twice);
   return feed_forward_of(x, gate, chosen, which, context.twice);
+}
+
+at::Tensor ExpertSite::expert_of_sequences(const Spans& spans, ForwardContext& context) const {
+  const at::Tensor nothing = at::zeros({spans.rows(), 1});
+  const Routing routing = route(nothing, spans, context);
+  gate_of(routing, spans.count(), site_.experts, nothing, router_.name);
+  if (!routing.experts.defined() || routing.experts.size(1) != 1 || routing.weights.defined())
+    throw ComponentFailure(router_.name, "route", "does not say one model for each sequence");
+  const at::Tensor experts = routing.experts.contiguous();
+  if (context.training) count_use(experts, site_.experts, usage_);
+  note_losses(routing, nothing, context);
+  return experts.view({-1});
 }
 
 at::Tensor ExpertSite::feed_forward_of(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& chosen,

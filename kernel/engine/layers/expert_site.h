@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,9 @@ class ExpertSite {
   void bind(ParameterStore& store, const std::string& prefix);
   /// x [rows, d] → [rows, d]. `spans` says which rows are one sequence; losses of the router go into the context, weighted.
   at::Tensor forward(const at::Tensor& x, const Spans& spans, ForwardContext& context) const;
+
+  /// Of a whole model: the expert of each sequence, [B] int64.
+  at::Tensor expert_of_sequences(const Spans& spans, ForwardContext& context) const;
 
   void prepare(const Activations* activations, const Random& random);  ///< the router of a new site
   /// Hands the router what it observed in the training passes since the last step.
@@ -76,11 +80,18 @@ class ExpertSite {
 /// The sites of a model.
 using Sites = std::vector<std::unique_ptr<ExpertSite>>;
 ExpertSite* find_site(const Sites& sites, Place place, std::int64_t layer);
-/// "layer1.feed_forward."
+/// "layer1.feed_forward."; of whole models "whole.", where their router's tensors are.
 std::string site_prefix(Place place, std::int64_t layer);
 /// Whether a tensor of this name is what a site declared: all below its prefix but the norm's, which belongs to the block.
 bool is_of_experts(const std::string& name, Place place, std::int64_t layer);
 const char* name_of(Place place);
+std::optional<Place> place_of(const std::string& name);
+/// "expert3.", before the names of the tensors of a whole model that is an expert.
+std::string expert_prefix(std::int64_t expert);
+/// The name that a tensor has in a model of its own: "expert3.final_norm.gain" → "final_norm.gain".
+std::string name_in_model(const std::string& name);
+/// Whether a tensor of this name belongs to what makes classes or tokens of the last hidden rows, and to nothing else.
+bool is_read_out(const std::string& name);
 
 }  // namespace moiety::engine
 

@@ -46,6 +46,7 @@ void RoleBank::bind(const Instance& constructor, ParameterStore& store, const st
   constructor_ = &constructor;
   layout_ = call("bind", constructor, [&] { return constructor.as<ExpertConstructor>().bind(site_, declared); });
   const auto refuse = [&](const std::string& what) { throw ComponentFailure(constructor.name, "bind", what); };
+  const char* what = site_.place == Place::attention ? "attention" : site_.place == Place::whole ? "whole model" : "feed-forward";
   const std::vector<RoleRule> rules = roles_of(site_);
   for (const auto& rule : rules) {
     const auto stored = declared.shapes.find(rule.role);
@@ -62,12 +63,10 @@ void RoleBank::bind(const Instance& constructor, ParameterStore& store, const st
     }
   }
   for (const auto& [role, shape] : layout_.derived)
-    if (shapes_.count(role) == 0)
-      refuse(fmt::format("no {} has a role `{}`", site_.place == Place::attention ? "attention" : "feed-forward", role));
+    if (shapes_.count(role) == 0) refuse(fmt::format("no {} has a role `{}`", what, role));
   if (layout_.derived.empty())
     for (const auto& [name, shape] : declared.shapes)
-      if (shapes_.count(name) == 0)
-        refuse(fmt::format("no {} has a role `{}`", site_.place == Place::attention ? "attention" : "feed-forward", name));
+      if (shapes_.count(name) == 0) refuse(fmt::format("no {} has a role `{}`", what, name));
   if (site_.place == Place::feed_forward) {
     const auto& in = shapes_.at("in");
     neurons_ = in.size() == 3 ? in[1] : 0;

@@ -51,9 +51,8 @@ PlannedModel facts_of(const Gpt& model) {
   facts.total = static_cast<double>(model.parameters().total());
   facts.active = facts.total;
   const auto& entries = model.parameters().entries();
-  facts.body_trains = std::any_of(entries.begin(), entries.end(), [](const auto& entry) {
-    return entry.spec.trains && entry.name.rfind("head.", 0) != 0 && entry.name.rfind("read_out.", 0) != 0;
-  });
+  facts.body_trains = std::any_of(entries.begin(), entries.end(),
+                                  [](const auto& entry) { return entry.spec.trains && !is_read_out(entry.name); });
   for (const auto& site : model.sites()) {
     set_experts(facts, *site, model.parameters(), false);
     facts.active -= idle_parameters(*site, model.parameters(), site_prefix(site->site().place, site->site().layer));
@@ -65,6 +64,11 @@ double idle_parameters(const ExpertSite& site, const ParameterStore& store, cons
   const auto experts = static_cast<double>(site.site().experts);
   const double idle = 1 - std::min(1.0, site.cost().experts_per_row / experts);
   double parameters = 0;
+  if (site.site().place == Place::whole) {
+    for (const auto& entry : store.entries())
+      if (entry.name.rfind(prefix, 0) != 0) parameters += static_cast<double>(entry.size());
+    return parameters - parameters / experts;
+  }
   for (const auto& entry : store.entries()) {
     if (entry.name.rfind(prefix, 0) != 0 || entry.name.rfind(prefix + "router.", 0) == 0) continue;
     const std::string name = entry.name.substr(prefix.size());
@@ -90,6 +94,8 @@ void set_experts(PlannedModel& model, const ExpertSite& site, const ParameterSto
   const auto d = static_cast<double>(place.width), n = static_cast<double>(place.experts);
   const double run = cost.experts_per_row;
   to.experts = found_later ? -1 : place.experts;
+  to.routing_of_sequence = site.by_sequence() ? cost.multiply_adds : 0;
+  if (place.place == Place::whole) return;
   if (place.place == Place::attention) {
     const bool shared = site.bank().first_dimension("k") == 1 && place.experts > 1;
     const double keys_values = shared ? 1 : site.by_sequence() ? run : n;
@@ -103,7 +109,6 @@ void set_experts(PlannedModel& model, const ExpertSite& site, const ParameterSto
     if (is_of_experts(entry.name, place.place, place.layer)) to.parameters += static_cast<double>(entry.size());
   to.bank = site.bank().shape();
   to.routing_of_token = site.by_sequence() ? 0 : cost.multiply_adds;
-  to.routing_of_sequence = site.by_sequence() ? cost.multiply_adds : 0;
   to.deriving = site.bank().layout().derive_multiply_adds;
 }
 
@@ -127,7 +132,7 @@ double read_out_flops(const Architecture& a, const Work& work) {
 double forward_flops(const PlannedModel& model, const Work& work) {
   const Architecture& a = model.architecture;
   const auto d = static_cast<double>(a.width);
-  double per_token = 0, per_sequence = 0, per_pair = 0, per_micro_batch = 0;
+  double per_token = 0, per_sequence = model.whole.routing_of_sequence, per_pair = 0, per_micro_batch = 0;
   const double together = work.micro_batches > 0 ? work.sequences / work.micro_batches : 0;
   for (const auto* sites : {&model.attention, &model.feed_forward}) {
     for (const auto& site : *sites) {

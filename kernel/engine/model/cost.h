@@ -36,6 +36,7 @@ struct PlannedModel {
   };
   Architecture architecture;
   std::vector<SiteCost> attention, feed_forward;       ///< by layer
+  SiteCost whole;                                      ///< of whole models: of them, a token runs one
   double total = 0, active = 0;                        ///< parameters
   bool body_trains = true;                             ///< something before the read-out does
   std::set<std::string> shared_tensors;                ///< names counted already
@@ -50,12 +51,15 @@ struct PlannedModel {
     return any_site([](const SiteCost& one) { return one.experts < 0; });
   }
   bool any_site(bool (*is)(const SiteCost&)) const {
-    return std::any_of(attention.begin(), attention.end(), is) || std::any_of(feed_forward.begin(), feed_forward.end(), is);
+    return is(whole) || std::any_of(attention.begin(), attention.end(), is) ||
+           std::any_of(feed_forward.begin(), feed_forward.end(), is);
   }
   SiteCost& site(Place place, std::int64_t layer) {
+    if (place == Place::whole) return whole;
     return (place == Place::attention ? attention : feed_forward)[static_cast<std::size_t>(layer)];
   }
   const SiteCost& site(Place place, std::int64_t layer) const {
+    if (place == Place::whole) return whole;
     return (place == Place::attention ? attention : feed_forward)[static_cast<std::size_t>(layer)];
   }
 };

@@ -43,10 +43,24 @@ Result<std::unique_ptr<Gpt>> with_dense_sites(const Gpt& model, std::int64_t neu
   return dense;
 }
 
+/// One of the whole models of a mixture.
+Result<std::unique_ptr<Gpt>> whole_expert(const Gpt& model, std::int64_t experts, std::int64_t expert) {
+  if (expert < 0 || expert >= experts)
+    return fail(ErrorKind::failed, fmt::format("there is no expert {}: there are {} whole models", expert, experts));
+  const std::string prefix = expert_prefix(expert);
+  TensorMap tensors;
+  for (const auto& entry : model.parameters().entries())
+    if (entry.name.rfind(prefix, 0) == 0) tensors.emplace(entry.name.substr(prefix.size()), *entry.tensor);
+  auto dense = std::make_unique<Gpt>(model.architecture(), Sites{});
+  if (auto status = load_tensors(*dense, tensors); !status) return pass(status);
+  return dense;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Gpt>> dense_expert(const Gpt& model, std::int64_t expert) {
   const at::NoGradGuard no_gradient;
+  if (const ExpertSite* whole = model.site(Place::whole, 0)) return whole_expert(model, whole->site().experts, expert);
   const std::int64_t neurons = common_neurons(model);
   if (neurons == 0) return fail(ErrorKind::failed, "feed-forwards and experts of different sizes make no dense model");
   return with_dense_sites(model, neurons, [&](const ExpertSite& site) -> Result<TensorMap> {
@@ -69,6 +83,7 @@ Result<std::unique_ptr<Gpt>> dense_expert(const Gpt& model, std::int64_t expert)
 
 Result<std::unique_ptr<Gpt>> recomposed(const Gpt& model) {
   const at::NoGradGuard no_gradient;
+  if (model.site(Place::whole, 0) != nullptr) return fail(ErrorKind::usage, whole_models);
   return with_dense_sites(model, model.architecture().inner, [&](const ExpertSite& site) -> Result<TensorMap> {
     const Instance& constructor = site.constructor();
     TensorMap bank;

@@ -10,6 +10,8 @@
 namespace moiety::engine {
 
 inline constexpr const char* no_experts = "the model read has no experts";
+inline constexpr const char* whole_models =
+    "the model read is several whole models, which no layer of one can stand for: extract one";
 
 /// The model that is left when every site is its expert of this number. An error: there is none of that number, or feed-forwards
 /// would be of different sizes.

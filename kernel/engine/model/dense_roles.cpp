@@ -12,6 +12,7 @@ constexpr const char* roles_of_feed_forward[] = {"in", "in_bias", "up", "up_bias
 }  // namespace
 
 std::vector<std::string> dense_names(Place place, std::int64_t layer) {
+  if (place == Place::whole) return {};
   const std::string prefix = site_prefix(place, layer);
   if (place == Place::attention) return {prefix + "qkv", prefix + "qkv_bias", prefix + "output", prefix + "output_bias"};
   std::vector<std::string> names;
@@ -22,6 +23,7 @@ std::vector<std::string> dense_names(Place place, std::int64_t layer) {
 TensorMap dense_roles(const TensorMap& tensors, Place place, std::int64_t layer) {
   const std::string prefix = site_prefix(place, layer);
   TensorMap roles;
+  if (place == Place::whole) return roles;
   const auto found = [&](const std::string& name) {
     const auto one = tensors.find(prefix + name);
     return one == tensors.end() ? at::Tensor() : one->second;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <map>
 #include <stdexcept>
 
 #include "kernel/engine/layers/attention.h"
@@ -38,31 +39,84 @@ Spans one_row_each(const Spans& spans) {
   return single;
 }
 
+/// Which rows of a batch the sequences of one model have, and what it is told of them.
+struct Share {
+  Batch batch;
+  ForwardContext context;
+  std::vector<std::int64_t> rows, sequences;
+};
+
+at::Tensor chosen(const at::Tensor& of_sequences, const at::Tensor& sequences) {
+  return of_sequences.defined() ? of_sequences.index_select(0, sequences) : of_sequences;
+}
+
+/// By model, those alone that have a sequence.
+std::map<std::int64_t, Share> shares_of(const Batch& batch, const at::Tensor& experts, const ForwardContext& context) {
+  std::map<std::int64_t, Share> shares;
+  for (std::int64_t i = 0; i < batch.spans.count(); ++i) {
+    Share& share = shares[experts.data_ptr<std::int64_t>()[i]];
+    share.sequences.push_back(i);
+    share.batch.spans.add(batch.spans.length(i));
+    for (std::int64_t r = 0; r < batch.spans.length(i); ++r) share.rows.push_back(batch.spans.begin(i) + r);
+  }
+  for (auto& [expert, share] : shares) {
+    const at::Tensor sequences = at::tensor(share.sequences, at::kLong);
+    share.batch.tokens = batch.tokens.index_select(0, at::tensor(share.rows, at::kLong));
+    share.context = context;
+    share.context.losses.clear();
+    share.context.random = context.random.fork("expert").fork(static_cast<std::uint64_t>(expert));
+    share.context.sequence_domain = chosen(context.sequence_domain, sequences);
+    share.context.sequence_cluster = chosen(context.sequence_cluster, sequences);
+  }
+  return shares;
+}
+
+/// Parts for these rows each, in the order of all rows.
+at::Tensor in_order(const std::vector<at::Tensor>& parts, const std::vector<std::int64_t>& rows) {
+  std::vector<std::int64_t> place(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) place[static_cast<std::size_t>(rows[i])] = static_cast<std::int64_t>(i);
+  return at::cat(parts).index_select(0, at::tensor(place, at::kLong));
+}
+
 }  // namespace
 
 Gpt::Gpt(const Architecture& architecture, Sites sites, at::ScalarType type)
     : architecture_(architecture), sites_(std::move(sites)), parameters_(type) {
-  const auto& a = architecture_;
-  if (const std::string problem = a.problem(); !problem.empty()) throw std::invalid_argument(problem);
-  auto& p = parameters_;
-  tokens_ = p.declare("embedding.tokens", spec("", {a.vocabulary, a.width}).normal(start_deviation));
-  if (a.position == Position::learned)
-    positions_ = p.declare("embedding.positions", spec("", {a.context, a.width}).normal(start_deviation));
-  for (std::int64_t i = 0; i < a.layers; ++i) layers_.push_back(declare_layer(i));
-  final_norm_ = declare_norm("final_norm");
-  if (a.read_out == ReadOut::untied)
-    output_ = p.declare("read_out.tokens", spec("", {a.vocabulary, a.width}).normal(start_deviation));
-  if (a.classes > 0) {
-    head_ = p.declare("head.classes", spec("", {a.classes, a.width}).normal(start_deviation));
-    head_bias_ = p.declare("head.classes_bias", spec("", {a.classes}).without_decay());
+  if (const std::string problem = architecture_.problem(); !problem.empty()) throw std::invalid_argument(problem);
+  ExpertSite* whole = find_site(sites_, Place::whole, 0);
+  if (whole == nullptr) {
+    bodies_.push_back(declare_body(""));
+  } else {
+    if (sites_.size() > 1) throw std::invalid_argument("whole models are dense: no further site goes with theirs");
+    whole->bind(parameters_, site_prefix(Place::whole, 0));
+    for (std::int64_t i = 0; i < whole->site().experts; ++i) bodies_.push_back(declare_body(expert_prefix(i)));
+    whole_ = whole;
   }
-  p.allocate();
+  parameters_.allocate();
 }
 
-Gpt::Layer Gpt::declare_layer(std::int64_t index) {
+Gpt::Body Gpt::declare_body(const std::string& prefix) {
   const auto& a = architecture_;
   auto& p = parameters_;
-  const std::string name = fmt::format("layer{}.", index);
+  Body body;
+  body.tokens = p.declare(prefix + "embedding.tokens", spec("", {a.vocabulary, a.width}).normal(start_deviation));
+  if (a.position == Position::learned)
+    body.positions = p.declare(prefix + "embedding.positions", spec("", {a.context, a.width}).normal(start_deviation));
+  for (std::int64_t i = 0; i < a.layers; ++i) body.layers.push_back(declare_layer(prefix, i));
+  body.final_norm = declare_norm(prefix + "final_norm");
+  if (a.read_out == ReadOut::untied)
+    body.output = p.declare(prefix + "read_out.tokens", spec("", {a.vocabulary, a.width}).normal(start_deviation));
+  if (a.classes > 0) {
+    body.head = p.declare(prefix + "head.classes", spec("", {a.classes, a.width}).normal(start_deviation));
+    body.head_bias = p.declare(prefix + "head.classes_bias", spec("", {a.classes}).without_decay());
+  }
+  return body;
+}
+
+Gpt::Layer Gpt::declare_layer(const std::string& prefix, std::int64_t index) {
+  const auto& a = architecture_;
+  auto& p = parameters_;
+  const std::string name = prefix + fmt::format("layer{}.", index);
   const bool parallel = a.block == BlockForm::parallel;
   const double residual_deviation = start_deviation / std::sqrt(2.0 * static_cast<double>(a.layers));
   Layer layer;
@@ -108,7 +162,7 @@ at::Tensor Gpt::normalise(const at::Tensor& x, const Norm& norm, const ForwardCo
   return at::layer_norm(x, {architecture_.width}, *norm.gain, tensor_of(norm.bias));
 }
 
-at::Tensor Gpt::embed(const Batch& batch, ForwardContext& context) const {
+at::Tensor Gpt::embed(const Body& body, const Batch& batch, ForwardContext& context) const {
   const Spans& spans = batch.spans;
   TORCH_CHECK(batch.tokens.dim() == 1 && batch.tokens.size(0) == spans.rows(), "tokens ", batch.tokens.sizes(), " for ",
               spans.rows(), " rows");
@@ -116,8 +170,8 @@ at::Tensor Gpt::embed(const Batch& batch, ForwardContext& context) const {
     TORCH_CHECK(spans.length(i) >= 1 && spans.length(i) <= architecture_.context, "a sequence of ", spans.length(i),
                 " tokens; the context is ", architecture_.context);
   parameters_.refresh();
-  at::Tensor x = at::embedding(*tokens_, batch.tokens);
-  if (positions_) x = x + at::embedding(*positions_, positions_of(spans));
+  at::Tensor x = at::embedding(*body.tokens, batch.tokens);
+  if (body.positions) x = x + at::embedding(*body.positions, positions_of(spans));
   return dropout(x, context.training ? context.dropout : 0, context.random.fork("embedding"));
 }
 
@@ -177,8 +231,9 @@ at::Tensor Gpt::think(const at::Tensor& normal, const Layer& layer, std::int64_t
                  context.random.fork("feed_forward").fork(static_cast<std::uint64_t>(index)));
 }
 
-at::Tensor Gpt::block(const at::Tensor& x, std::int64_t index, const Spans& spans, ForwardContext& context) const {
-  const Layer& layer = layers_[static_cast<std::size_t>(index)];
+at::Tensor Gpt::block(const Body& body, const at::Tensor& x, std::int64_t index, const Spans& spans,
+                      ForwardContext& context) const {
+  const Layer& layer = body.layers[static_cast<std::size_t>(index)];
   const at::Tensor normal = normalise(x, layer.attention_norm, context);
   const at::Tensor attended = attend(normal, layer, index, spans, context);
   if (architecture_.block == BlockForm::parallel) return x + attended + think(normal, layer, index, spans, context);
@@ -186,54 +241,118 @@ at::Tensor Gpt::block(const at::Tensor& x, std::int64_t index, const Spans& span
   return y + think(normalise(y, layer.feed_forward_norm, context), layer, index, spans, context);
 }
 
-at::Tensor Gpt::hidden(const Batch& batch, ForwardContext& context) const {
-  at::Tensor x = embed(batch, context);
-  for (std::int64_t i = 0; i < architecture_.layers; ++i) x = block(x, i, batch.spans, context);
-  return normalise(x, final_norm_, context);
+at::Tensor Gpt::hidden_of(const Body& body, const Batch& batch, ForwardContext& context) const {
+  at::Tensor x = embed(body, batch, context);
+  for (std::int64_t i = 0; i < architecture_.layers; ++i) x = block(body, x, i, batch.spans, context);
+  return normalise(x, body.final_norm, context);
 }
 
-at::Tensor Gpt::last_hidden(const Batch& batch, ForwardContext& context) const {
+at::Tensor Gpt::last_hidden_of(const Body& body, const Batch& batch, ForwardContext& context) const {
   const at::Tensor last = last_rows(batch.spans);
-  const ExpertSite* last_site = layers_.back().feed_forward_site;
+  const Layer& layer = body.layers.back();
+  const ExpertSite* last_site = layer.feed_forward_site;
   const bool needs_all_rows =
-      layers_.back().attention_site != nullptr || context.twice || context.watch ||
+      layer.attention_site != nullptr || context.twice || context.watch ||
       (last_site != nullptr && (last_site->by_sequence() || (context.training && last_site->has_losses())));
-  if (needs_all_rows) return hidden(batch, context).index_select(0, last);
-  at::Tensor x = embed(batch, context);
+  if (needs_all_rows) return hidden_of(body, batch, context).index_select(0, last);
+  at::Tensor x = embed(body, batch, context);
   const std::int64_t final_layer = architecture_.layers - 1;
-  for (std::int64_t i = 0; i < final_layer; ++i) x = block(x, i, batch.spans, context);
-  const Layer& layer = layers_.back();
+  for (std::int64_t i = 0; i < final_layer; ++i) x = block(body, x, i, batch.spans, context);
   const at::Tensor normal = normalise(x, layer.attention_norm, context);
   const at::Tensor attended = attend_last(normal, layer, final_layer, batch.spans, last, context);
   const at::Tensor y = x.index_select(0, last) + attended;
   const at::Tensor enters =
       architecture_.block == BlockForm::parallel ? normal.index_select(0, last) : normalise(y, layer.feed_forward_norm, context);
-  return normalise(y + think(enters, layer, final_layer, one_row_each(batch.spans), context), final_norm_, context);
+  return normalise(y + think(enters, layer, final_layer, one_row_each(batch.spans), context), body.final_norm, context);
 }
 
-at::Tensor Gpt::read_out(const at::Tensor& hidden, bool twice) const {
-  return twice ? at::linear(hidden, table()) : linear(hidden, table(), at::Tensor());
+at::Tensor Gpt::by_expert(const Batch& batch, ForwardContext& context, Pass pass, bool a_row_each) const {
+  TORCH_CHECK(!context.watch, "what enters the layers of several whole models is not looked at: extract one of them");
+  const at::Tensor experts = whole_->expert_of_sequences(batch.spans, context);
+  std::vector<at::Tensor> parts;
+  std::vector<std::int64_t> rows, of_rows(static_cast<std::size_t>(a_row_each ? batch.spans.count() : batch.spans.rows()));
+  for (auto& [expert, share] : shares_of(batch, experts, context)) {
+    parts.push_back((this->*pass)(bodies_[static_cast<std::size_t>(expert)], share.batch, share.context));
+    const auto& own = a_row_each ? share.sequences : share.rows;
+    rows.insert(rows.end(), own.begin(), own.end());
+    for (const std::int64_t row : own) of_rows[static_cast<std::size_t>(row)] = expert;
+  }
+  context.expert_of_row = at::tensor(of_rows, at::kLong);
+  return in_order(parts, rows);
 }
 
-at::Tensor Gpt::read_out_loss(const at::Tensor& hidden, const at::Tensor& targets, bool twice) const {
-  return twice ? plain_cross_entropy(hidden, table(), targets) : cross_entropy(hidden, table(), targets);
+at::Tensor Gpt::hidden(const Batch& batch, ForwardContext& context) const {
+  return whole_ == nullptr ? hidden_of(bodies_.front(), batch, context) : by_expert(batch, context, &Gpt::hidden_of, false);
 }
 
-at::Tensor Gpt::read_out_losses(const at::Tensor& hidden, const at::Tensor& targets) const {
-  return token_losses(hidden, table(), targets);
+at::Tensor Gpt::last_hidden(const Batch& batch, ForwardContext& context) const {
+  return whole_ == nullptr ? last_hidden_of(bodies_.front(), batch, context)
+                           : by_expert(batch, context, &Gpt::last_hidden_of, true);
+}
+
+at::Tensor Gpt::of_rows(const at::Tensor& expert_of_row,
+                        const std::function<at::Tensor(const Body& body, const at::Tensor& rows)>& of) const {
+  if (whole_ == nullptr) return of(bodies_.front(), {});
+  TORCH_CHECK(expert_of_row.defined(), "which of the whole models each row is of is not known");
+  std::map<std::int64_t, std::vector<std::int64_t>> rows;
+  const at::Tensor experts = expert_of_row.contiguous();
+  for (std::int64_t i = 0; i < experts.numel(); ++i) rows[experts.data_ptr<std::int64_t>()[i]].push_back(i);
+  if (rows.size() == 1) return of(bodies_[static_cast<std::size_t>(rows.begin()->first)], {});
+  std::vector<at::Tensor> parts;
+  std::vector<std::int64_t> all;
+  for (const auto& [expert, own] : rows) {
+    parts.push_back(of(bodies_[static_cast<std::size_t>(expert)], at::tensor(own, at::kLong)));
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return in_order(parts, all);
+}
+
+namespace {
+
+at::Tensor rows_of(const at::Tensor& all, const at::Tensor& rows) { return rows.defined() ? all.index_select(0, rows) : all; }
+
+}  // namespace
+
+at::Tensor Gpt::read_out(const at::Tensor& hidden, const at::Tensor& expert_of_row, bool twice) const {
+  return of_rows(expert_of_row, [&](const Body& body, const at::Tensor& rows) {
+    const at::Tensor own = rows_of(hidden, rows);
+    return twice ? at::linear(own, body.table()) : linear(own, body.table(), at::Tensor());
+  });
+}
+
+at::Tensor Gpt::read_out_loss(const at::Tensor& hidden, const at::Tensor& targets, const at::Tensor& expert_of_row,
+                              bool twice) const {
+  // The mean over all rows is that over the rows of each model, weighed by how many they are.
+  const at::Tensor parts = of_rows(expert_of_row, [&](const Body& body, const at::Tensor& rows) {
+    const at::Tensor own = rows_of(hidden, rows), wanted = rows_of(targets, rows);
+    const at::Tensor loss = twice ? plain_cross_entropy(own, body.table(), wanted) : cross_entropy(own, body.table(), wanted);
+    return rows.defined() ? loss.expand({own.size(0)}) : loss;
+  });
+  return parts.dim() == 0 ? parts : parts.mean();
+}
+
+at::Tensor Gpt::read_out_losses(const at::Tensor& hidden, const at::Tensor& targets, const at::Tensor& expert_of_row) const {
+  return of_rows(expert_of_row, [&](const Body& body, const at::Tensor& rows) {
+    return token_losses(rows_of(hidden, rows), body.table(), rows_of(targets, rows));
+  });
 }
 
 at::Tensor Gpt::language_loss(const Batch& batch, const at::Tensor& targets, ForwardContext& context) const {
-  return read_out_loss(hidden(batch, context), targets, context.twice);
+  const at::Tensor rows = hidden(batch, context);
+  return read_out_loss(rows, targets, context.expert_of_row, context.twice);
 }
 
 at::Tensor Gpt::language_losses(const Batch& batch, const at::Tensor& targets, ForwardContext& context) const {
   const at::NoGradGuard no_gradient;
-  return read_out_losses(hidden(batch, context), targets);
+  const at::Tensor rows = hidden(batch, context);
+  return read_out_losses(rows, targets, context.expert_of_row);
 }
 
 at::Tensor Gpt::class_logits(const Batch& batch, ForwardContext& context) const {
-  return linear(last_hidden(batch, context), *head_, *head_bias_);
+  const at::Tensor last = last_hidden(batch, context);
+  return of_rows(context.expert_of_row, [&](const Body& body, const at::Tensor& rows) {
+    return linear(rows_of(last, rows), *body.head, *body.head_bias);
+  });
 }
 
 }  // namespace moiety::engine

@@ -2,12 +2,15 @@
 // read-out tied to the token table; by its options also what Llama and GPT-J changed of it. Attentions and feed-forwards are
 // dense or of experts.
 //
+// Or the whole of it is an expert: several models of one shape, of which a sequence runs the one that its label names.
+//
 //   sequential  x ← x + A(norm(x)), x ← x + F(norm'(x))        parallel  n = norm(x), x ← x + A(n) + F(n)
 #ifndef MOIETY_KERNEL_ENGINE_MODEL_GPT_H_
 #define MOIETY_KERNEL_ENGINE_MODEL_GPT_H_
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -28,13 +31,15 @@ struct Batch {
 
 class Gpt {
  public:
-  /// Declares all tensors and makes them, zero. A layer's attention or feed-forward without a site is dense.
+  /// Declares all tensors and makes them, zero. A layer's attention or feed-forward without a site is dense. With a site of
+  /// whole models there is no other; their tensors are called "expert0.…" and so on.
   Gpt(const Architecture& architecture, Sites sites, at::ScalarType type = at::kFloat);
 
   /// GPT-2's start: normal(0.02), projections into the residual stream divided by √(2·layers), biases 0, gains 1.
   void initialise(const Random& random) { parameters_.initialise(random); }
 
-  /// What leaves the last LayerNorm: [R, d].
+  /// What leaves the last LayerNorm: [R, d]. Of whole models, context.expert_of_row tells which one each row is of: the read-out
+  /// needs it.
   at::Tensor hidden(const Batch& batch, ForwardContext& context) const;
   /// The same for the last row of each sequence: [B, d]. The last block computes no other row, unless its router has losses to
   /// train on.
@@ -45,11 +50,12 @@ class Gpt {
   /// The loss of each row, without gradient: [R].
   at::Tensor language_losses(const Batch& batch, const at::Tensor& targets, ForwardContext& context) const;
   /// Read-out of what hidden() gave, or of some rows of it: [R, vocabulary]. `twice`: to be differentiated twice.
-  at::Tensor read_out(const at::Tensor& hidden, bool twice = false) const;
+  at::Tensor read_out(const at::Tensor& hidden, const at::Tensor& expert_of_row, bool twice = false) const;
   /// And its mean cross-entropy: 0-d.
-  at::Tensor read_out_loss(const at::Tensor& hidden, const at::Tensor& targets, bool twice = false) const;
+  at::Tensor read_out_loss(const at::Tensor& hidden, const at::Tensor& targets, const at::Tensor& expert_of_row,
+                           bool twice = false) const;
   /// The loss of each row, without gradient: [R].
-  at::Tensor read_out_losses(const at::Tensor& hidden, const at::Tensor& targets) const;
+  at::Tensor read_out_losses(const at::Tensor& hidden, const at::Tensor& targets, const at::Tensor& expert_of_row) const;
   /// Read-out of the last row of each sequence: [B, classes].
   at::Tensor class_logits(const Batch& batch, ForwardContext& context) const;
 
@@ -70,10 +76,18 @@ class Gpt {
     Weight in, in_bias, up, up_bias, out, out_bias;  ///< of a dense feed-forward
     const ExpertSite *attention_site = nullptr, *feed_forward_site = nullptr;
   };
+  /// The tensors of one model.
+  struct Body {
+    Weight tokens, positions, output, head, head_bias;
+    std::vector<Layer> layers;
+    Norm final_norm;
+    const at::Tensor& table() const { return *(output ? output : tokens); }  ///< of the read-out
+  };
+  Body declare_body(const std::string& prefix);
   Norm declare_norm(const std::string& name);
-  Layer declare_layer(std::int64_t index);
+  Layer declare_layer(const std::string& prefix, std::int64_t index);
   at::Tensor normalise(const at::Tensor& x, const Norm& norm, const ForwardContext& context) const;
-  at::Tensor embed(const Batch& batch, ForwardContext& context) const;
+  at::Tensor embed(const Body& body, const Batch& batch, ForwardContext& context) const;
   /// What a layer's attention makes of normed rows, and its feed-forward; both after dropout.
   at::Tensor attend(const at::Tensor& normal, const Layer& layer, std::int64_t index, const Spans& spans,
                     ForwardContext& context) const;
@@ -81,16 +95,22 @@ class Gpt {
                          const at::Tensor& last, ForwardContext& context) const;
   at::Tensor think(const at::Tensor& normal, const Layer& layer, std::int64_t index, const Spans& spans,
                    ForwardContext& context) const;
-  at::Tensor block(const at::Tensor& x, std::int64_t index, const Spans& spans, ForwardContext& context) const;
+  at::Tensor block(const Body& body, const at::Tensor& x, std::int64_t index, const Spans& spans, ForwardContext& context) const;
+  at::Tensor hidden_of(const Body& body, const Batch& batch, ForwardContext& context) const;
+  at::Tensor last_hidden_of(const Body& body, const Batch& batch, ForwardContext& context) const;
+  /// Rows of each model of the sequences that are its own, in the order of the batch.
+  using Pass = at::Tensor (Gpt::*)(const Body& body, const Batch& batch, ForwardContext& context) const;
+  at::Tensor by_expert(const Batch& batch, ForwardContext& context, Pass pass, bool a_row_each) const;
+  /// What `of` gives for the rows of each model, put together again. `expert_of_row` undefined: one model has all.
+  at::Tensor of_rows(const at::Tensor& expert_of_row,
+                     const std::function<at::Tensor(const Body& body, const at::Tensor& rows)>& of) const;
   AttentionForm attention_form() const { return form_of(site_of(architecture_, Place::attention, 0)); }
-  const at::Tensor& table() const { return *(output_ ? output_ : tokens_); }  ///< of the read-out
 
   Architecture architecture_;
   Sites sites_;
   ParameterStore parameters_;
-  Weight tokens_, positions_, output_, head_, head_bias_;
-  std::vector<Layer> layers_;
-  Norm final_norm_;
+  std::vector<Body> bodies_;  // several: of whole_
+  const ExpertSite* whole_ = nullptr;
 };
 
 }  // namespace moiety::engine

@@ -119,9 +119,9 @@ Result<Sites> make_sites(const nlohmann::json& manifest, const Architecture& arc
   StateReader reader(state);
   for (const auto& described : manifest.value("sites", nlohmann::json::array())) {
     const auto layer = described.value("layer", std::int64_t{-1}), experts = described.value("experts", std::int64_t{0});
-    const Place place =
-        described.value("place", "feed_forward") == name_of(Place::attention) ? Place::attention : Place::feed_forward;
-    if (layer < 0 || layer >= architecture.layers || experts < 1 || find_site(sites, place, layer) != nullptr ||
+    const auto found = place_of(described.value("place", "feed_forward"));
+    const Place place = found.value_or(Place::feed_forward);
+    if (!found || layer < 0 || layer >= architecture.layers || experts < 1 || find_site(sites, place, layer) != nullptr ||
         !described.contains("constructor") || !described.contains("router"))
       return fail(ErrorKind::failed, "the manifest describes a site that cannot be");
     ConfigProblems problems;

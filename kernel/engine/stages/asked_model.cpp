@@ -117,7 +117,8 @@ at::Tensor AskedModel::weighted_loss(const Windows& windows, std::int64_t first,
   ForwardContext forward;
   forward.twice = twice;
   labels_.tell(places, forward);
-  const at::Tensor logits = model_.read_out(model_.hidden(packed.batch, forward), twice);
+  const at::Tensor hidden = model_.hidden(packed.batch, forward);
+  const at::Tensor logits = model_.read_out(hidden, forward.expert_of_row, twice);
   const at::Tensor losses = at::nll_loss(at::log_softmax(logits, 1), packed.targets, {}, at::Reduction::None);
   return losses.view({count, pool_.context}).mean(1).dot(weights.narrow(0, first, count).to(losses.scalar_type()));
 }

@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "kernel/engine/model/dense_expert.h"
 #include "kernel/engine/stages/cluster_labels.h"
 #include "kernel/engine/stages/options.h"
 #include "kernel/engine/stages/selection.h"
@@ -184,6 +185,7 @@ CheckResult check(const CheckContext& context) {
   if (!result.problems.empty()) return result;
   std::optional<PlannedModel> model;
   if (has_model) model = planned_starting_model(context, 0, {}, result.problems);
+  if (model && states && model->whole.experts != 0) result.problems.push_back({"from", whole_models});
   const auto facts = planned_corpus(job, result.problems);
   if (!facts) return result;
   const std::int64_t length = window_length(read.values, job, model ? model->architecture.context : 0);

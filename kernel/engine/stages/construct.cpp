@@ -6,6 +6,7 @@
 
 #include "kernel/engine/data/clustering.h"
 #include "kernel/engine/data/corpus.h"
+#include "kernel/engine/model/dense_expert.h"
 #include "kernel/engine/model/dense_roles.h"
 #include "kernel/engine/stages/continuation.h"
 #include "kernel/engine/stages/options.h"
@@ -20,10 +21,12 @@ namespace {
 
 MOIETY_CHOICE(Rest, average, first);
 
+constexpr const char* has_experts_already = "the model read has experts already; whole models are dense";
+
 struct ConstructOptions {
   Layers layers, attention_layers;
-  std::shared_ptr<ExpertConstructor> experts, attention_experts;
-  std::shared_ptr<Router> router, attention_router;
+  std::shared_ptr<ExpertConstructor> experts, attention_experts, whole_experts;
+  std::shared_ptr<Router> router, attention_router, whole_router;
   double capacity = 0, attention_capacity = 0;
   Rest rest;
   std::int64_t windows, dimensions;
@@ -43,6 +46,8 @@ constexpr Parameter parameters[] = {
     required<&ConstructOptions::attention_experts>("attention.experts", "how the attention experts are made"),
     required<&ConstructOptions::attention_router>("attention.router", "which attention experts a row runs"),
     param<&ConstructOptions::attention_capacity>("attention.capacity", 0.0, capacity_doc).at_least(0),
+    required<&ConstructOptions::whole_experts>("whole.experts", "how many models there are, and what they start as"),
+    required<&ConstructOptions::whole_router>("whole.router", "which of them a sequence runs, by its label"),
     param<&ConstructOptions::rest>("rest", Rest::average,
                                    "of several models: what becomes of all that is no expert: their mean, or the first one's"),
     param<&ConstructOptions::windows>("calibrate.windows", 1024,
@@ -77,7 +82,14 @@ std::vector<Wanted> wanted_places(const Job& job, const ConstructOptions& option
   };
   add(Place::attention, options.attention_layers, options.attention_capacity);
   add(Place::feed_forward, options.layers, options.capacity);
-  if (list.empty()) problems.push_back({"", "what gets experts? write a table `feed_forward` or `attention`"});
+  const bool others = !list.empty();
+  if (job.config.contains("whole") && job.config["whole"].is_object()) {
+    list.push_back({Place::whole, "whole", {0}, 0});
+    if (others) problems.push_back({"whole", "the entire model is the expert: no further table goes with it"});
+    if (job.all_inputs("from").size() > 1)
+      problems.push_back({"whole", "copies one model, or starts fresh; `evaluate` measures several models as one"});
+  }
+  if (list.empty()) problems.push_back({"", "what gets experts? write a table `feed_forward`, `attention` or `whole`"});
   return list;
 }
 
@@ -166,6 +178,14 @@ bool plan_sites(StageContext& context, const std::vector<ModelFile>& files, std:
   return true;
 }
 
+/// The tensors of one model under the names that they have in each of several whole ones.
+TensorMap copies_of(const TensorMap& model, std::int64_t experts) {
+  TensorMap copies;
+  for (std::int64_t i = 0; i < experts; ++i)
+    for (const auto& [name, tensor] : model) copies.emplace(expert_prefix(i) + name, tensor);
+  return copies;
+}
+
 /// All tensors of the model: of its new sites what was expanded, of the rest what the sources say; routers and fresh models start
 /// as declared.
 Status move_numbers(Gpt& model, const std::vector<ModelFile>& files, const std::vector<const ExpertSite*>& fresh, Rest rest,
@@ -186,6 +206,7 @@ Status move_numbers(Gpt& model, const std::vector<ModelFile>& files, const std::
   if (files.empty()) return {};
   for (const auto& [name, tensor] : files.front().tensors) kept.emplace(name, rest_of(files, name, rest));
   for (const ExpertSite* site : fresh) {
+    if (site->site().place == Place::whole) kept = copies_of(kept, site->site().experts);
     for (const auto& name : dense_names(site->site().place, site->site().layer)) kept.erase(name);
     for (const auto& [name, tensor] : target)
       if (name.rfind("all_sites.", 0) == 0 || is_of_experts(name, site->site().place, site->site().layer)) kept[name] = tensor;
@@ -211,12 +232,14 @@ Result<StageOutcome> run(StageContext& context) {
     if (!made) return pass(made);
     sites = std::move(*made);
   }
+  if (find_site(sites, Place::whole, 0) != nullptr) return fail(ErrorKind::failed, whole_models);
   StageOutcome outcome;
   std::vector<SiteParts> parts;
   std::vector<Recording::Where> places;
   bool looks = false;
   for (const Wanted& wanted : wanted_places(job, read.values, architecture.layers, read.problems)) {
     for (const std::int64_t layer : wanted.layers) {
+      if (wanted.place == Place::whole && !sites.empty()) return fail(ErrorKind::failed, has_experts_already);
       if (find_site(sites, wanted.place, layer) != nullptr)
         return fail(ErrorKind::failed, fmt::format("the {} of layer {} has experts already", name_of(wanted.place), layer));
       auto made =
@@ -294,8 +317,16 @@ CheckResult check(const CheckContext& context) {
   if (!model) return result;
   const PlannedModel before = *model;  // what is recorded of, if a component asks for it
   std::int64_t recorded = 0;
+  if (before.whole.experts != 0) {
+    result.problems.push_back({"from", whole_models});
+    return result;
+  }
   for (const Wanted& wanted : wanted_places(context.job, read.values, model->architecture.layers, result.problems)) {
     for (const std::int64_t layer : wanted.layers) {
+      if (wanted.place == Place::whole && before.has_experts()) {
+        result.problems.push_back({"whole", has_experts_already});
+        return result;
+      }
       if (before.site(wanted.place, layer).experts != 0) {
         result.problems.push_back(
             {wanted.path + ".layers", fmt::format("layer {} of the model has experts there already", layer)});
@@ -341,7 +372,9 @@ Verb construct_verb() {
             results,
             &run,
             &check};
-  verb.tables = {{"feed_forward", "experts in place of feed-forwards"}, {"attention", "experts in place of attentions"}};
+  verb.tables = {{"feed_forward", "experts in place of feed-forwards"},
+                 {"attention", "experts in place of attentions"},
+                 {"whole", "the entire model as an expert: several of one shape, one for each label"}};
   return verb;
 }
 

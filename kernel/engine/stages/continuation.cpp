@@ -134,7 +134,7 @@ Status pass_training_state_on(const ModelFile& file, const Gpt& model, const std
     const std::string prefix = std::string(moment) + ".";
     const TensorMap dense = below(kept->moments, prefix);
     for (const auto& entry : model.parameters().entries()) {
-      const auto found = dense.find(entry.name);
+      const auto found = dense.find(name_in_model(entry.name));
       if (entry.spec.trains && found != dense.end() && found->second.sizes() == at::IntArrayRef(entry.spec.shape))
         moments[prefix + entry.name] = found->second;
     }

@@ -130,7 +130,7 @@ CheckResult check(const CheckContext& context) {
   if (!result.problems.empty()) return result;
   const auto model = planned_starting_model(context, 0, {}, result.problems);
   if (!model) return result;
-  std::int64_t experts = 0;
+  std::int64_t experts = model->whole.experts;
   for (const auto* sites : {&model->attention, &model->feed_forward})
     for (const auto& site : *sites) experts = site.experts != 0 ? site.experts : experts;
   if (!model->has_experts()) result.problems.push_back({"from", no_experts});

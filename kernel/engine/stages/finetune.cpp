@@ -192,6 +192,9 @@ CheckResult check(const CheckContext& context) {
   auto model = planned_starting_model(context, facts.vocabulary, {facts.class_count(), options.item_tokens}, result.problems);
   if (!model) return result;
   check_training(options, *model, result.problems);
+  if (model->whole.experts != 0)
+    result.problems.push_back(
+        {"from", "a sequence of text has a label that says which whole model it runs; items of a task have none"});
   const std::int64_t batch = options.batch;
   const double length = std::max(1.0, mean_length(facts, model->architecture));
   const auto examples = examples_of(options.budget, batch, facts.train_items, length);

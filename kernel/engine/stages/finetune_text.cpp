@@ -79,11 +79,12 @@ Result<StageOutcome> finetune_text(StageContext& context, const FinetuneOptions&
           const at::NoGradGuard no_gradient;
           ForwardContext of_teacher;
           teacher_labels->tell(places, of_teacher);
-          return (*teacher)->read_out((*teacher)->hidden(packed.batch, of_teacher));
+          const at::Tensor seen = (*teacher)->hidden(packed.batch, of_teacher);
+          return (*teacher)->read_out(seen, of_teacher.expert_of_row);
         }();
-        own = distilled_loss(model.read_out(hidden), taught, packed.targets, options.distillation());
+        own = distilled_loss(model.read_out(hidden, forward.expert_of_row), taught, packed.targets, options.distillation());
       } else {
-        own = model.read_out_loss(hidden, packed.targets);
+        own = model.read_out_loss(hidden, packed.targets, forward.expert_of_row);
       }
       return PassLoss{own, own.item<double>()};
     };

@@ -109,7 +109,7 @@ void MixingRun::state(Archive& ledger, Archive& mixing) {
   if (mixing.reading()) mixture_step_ = -1;
 }
 
-PassLoss weighted_loss(const Gpt& model, const at::Tensor& hidden, const at::Tensor& targets,
+PassLoss weighted_loss(const Gpt& model, const at::Tensor& hidden, const at::Tensor& targets, const at::Tensor& expert_of_row,
                        const std::vector<double>& factors) {
   const auto windows = static_cast<std::int64_t>(factors.size());
   const std::int64_t length = targets.size(0) / windows;
@@ -125,7 +125,8 @@ PassLoss weighted_loss(const Gpt& model, const at::Tensor& hidden, const at::Ten
     const auto count = static_cast<std::int64_t>(list.size());
     const at::Tensor chosen = at::tensor(list, at::kLong);
     const double share = static_cast<double>(count) / static_cast<double>(windows * length);
-    const at::Tensor part = model.read_out_loss(hidden.index_select(0, chosen), targets.index_select(0, chosen));
+    const at::Tensor part = model.read_out_loss(hidden.index_select(0, chosen), targets.index_select(0, chosen),
+                                                expert_of_row.defined() ? expert_of_row.index_select(0, chosen) : expert_of_row);
     loss.mean += share * part.item<double>();
     if (factor > 0) loss.trained = loss.trained + part * (factor * share);
   }

@@ -58,7 +58,8 @@ class MixingRun {
 
 /// The loss of a micro-batch, to be differentiated, where windows are weighed: Σ factor · mean token loss / windows. `mean`:
 /// without factors. `hidden` and `targets` have the rows of all its windows, equally long.
-PassLoss weighted_loss(const Gpt& model, const at::Tensor& hidden, const at::Tensor& targets, const std::vector<double>& factors);
+PassLoss weighted_loss(const Gpt& model, const at::Tensor& hidden, const at::Tensor& targets, const at::Tensor& expert_of_row,
+                       const std::vector<double>& factors);
 
 }  // namespace moiety::engine
 

@@ -148,10 +148,10 @@ TEST(WeightedLoss, is_the_weighted_mean_of_the_windows_losses) {
     return model.parameters().flat_gradient().clone();
   };
   ForwardContext a, b;
-  const PassLoss loss = weighted_loss(model, model.hidden(packed.batch, a), packed.targets, factors);
+  const PassLoss loss = weighted_loss(model, model.hidden(packed.batch, a), packed.targets, {}, factors);
   const at::Tensor found = gradient(loss.trained);
   const at::Tensor rows =
-      at::nll_loss(at::log_softmax(model.read_out(model.hidden(packed.batch, b)), 1), packed.targets, {}, at::Reduction::None)
+      at::nll_loss(at::log_softmax(model.read_out(model.hidden(packed.batch, b), {}), 1), packed.targets, {}, at::Reduction::None)
           .view({4, 16})
           .mean(1);
   EXPECT_NEAR(loss.mean, rows.mean().item<double>(), 1e-12);

@@ -182,10 +182,12 @@ Result<StageOutcome> run(StageContext& context) {
       labels->tell(places, forward);
       const at::Tensor hidden = model.hidden(packed.batch, forward);
       if (mixed.wants_losses())
-        mixed.observe(model.read_out_losses(hidden.detach(), packed.targets).view({last - first, length}), some, packed);
+        mixed.observe(model.read_out_losses(hidden.detach(), packed.targets, forward.expert_of_row).view({last - first, length}),
+                      some, packed);
       if (!factors.empty())
-        return weighted_loss(model, hidden, packed.targets, {factors.begin() + first, factors.begin() + last});
-      const at::Tensor loss = model.read_out_loss(hidden, packed.targets);
+        return weighted_loss(model, hidden, packed.targets, forward.expert_of_row,
+                             {factors.begin() + first, factors.begin() + last});
+      const at::Tensor loss = model.read_out_loss(hidden, packed.targets, forward.expert_of_row);
       return PassLoss{loss, loss.item<double>()};
     };
     const double loss = in_micro_batches(options.batch, micro, step, noise, options, pass_over);

@@ -20,11 +20,7 @@ using testing::TinyStore;
 
 struct ProjectedStudy {
   ProjectedStudy() {
-    json topics = store.evaluate(
-        "topics", "", {{"clusterer", {{"use", "k-means"}, {"count", 3}}}, {"window", 16}, {"features", {{"dimensions", 8}}}});
-    topics["verb"] = "cluster";
-    topics["model"] = nullptr;
-    EXPECT_EQ(run_here(topics), 0);
+    EXPECT_EQ(run_here(store.topics("topics")), 0);
     json job = store.construct("projected", "", {{"use", "label"}, {"clusters", "feed_forward.router.clusters"}},
                                {{"use", "projected"}, {"count", 3}, {"bank", 2}, {"code", 4}});
     job["inputs"].push_back({{"name", "feed_forward.router.clusters"}, {"stage", "topics"}, {"path", store.artifact("topics")}});

@@ -136,6 +136,7 @@ CheckResult check(const CheckContext& context) {
   if (!model) return result;
   const std::int64_t keep = read.values.keep;
   if (!model->has_experts()) result.problems.push_back({"from", no_experts});
+  if (model->whole.experts != 0) result.problems.push_back({"from", whole_models});
   for (const Place place : {Place::attention, Place::feed_forward}) {
     for (std::int64_t layer = 0; layer < model->architecture.layers && result.problems.empty(); ++layer) {
       const PlannedModel::SiteCost before = model->site(place, layer);

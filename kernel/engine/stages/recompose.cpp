@@ -32,6 +32,7 @@ CheckResult check(const CheckContext& context) {
   const auto model = planned_starting_model(context, 0, {}, result.problems);
   if (!model) return result;
   if (!model->has_experts()) result.problems.push_back({"from", no_experts});
+  if (model->whole.experts != 0) result.problems.push_back({"from", whole_models});
   if (!result.problems.empty()) return result;
   PlannedModel dense = dense_facts(model->architecture);
   result.cost = {0, 0, dense.total, dense.active, training_memory(*model, 0)};

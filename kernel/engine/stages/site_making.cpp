@@ -38,6 +38,19 @@ bool SiteParts::finds_experts() const {
   return call("finds_experts", router, [&] { return router.as<Router>().finds_experts(); });
 }
 
+namespace {
+
+/// Whether the router says one expert for each sequence without looking at it.
+bool names_labels(const SiteParts& parts) {
+  const Needs needs = call("needs", parts.router, [&] { return parts.router.component->needs(); });
+  const auto& router = parts.router.as<Router>();
+  return (needs.domain_labels || needs.cluster_labels) && !needs.activations && !parts.finds_experts() &&
+         call("rows", parts.router, [&] { return router.rows(); }) == Rows::sequence &&
+         call("cost", parts.router, [&] { return router.cost(parts.site).experts_per_row; }) == 1;
+}
+
+}  // namespace
+
 bool SiteParts::needs_activations() const {
   return call("needs", constructor, [&] { return constructor.component->needs().activations; }) ||
          call("needs", router, [&] { return router.component->needs().activations; });
@@ -55,6 +68,13 @@ std::optional<SiteParts> make_parts(const ComponentSet& components, const nlohma
   if (!constructor || !router) return std::nullopt;
   SiteParts made{site, std::move(*constructor), std::move(*router), capacity};
   const bool found_later = made.finds_experts();
+  if (site.place == Place::whole && !names_labels(made)) {
+    problems.push_back(
+        {of_router, fmt::format("{} does not route sequences by their labels alone, and before a whole model there is "
+                                "nothing else to see",
+                                made.router.name)});
+    return std::nullopt;
+  }
   Facts facts;
   facts.site = &made.site;
   facts.sources = sources;
@@ -91,6 +111,13 @@ void add_planned_site(PlannedModel& model, SiteParts parts) {
   site.bind(store, prefix);
   set_experts(model, site, store, found_later);
   if (found_later) return;
+  if (parts.site.place == Place::whole) {
+    double of_router = 0;
+    for (const auto& entry : store.entries()) of_router += static_cast<double>(entry.size());
+    model.active += of_router;
+    model.total = model.total * static_cast<double>(parts.site.experts) + of_router;
+    return;
+  }
   double total = 0;
   for (const auto& entry : store.entries())
     // A tensor for all sites is counted with the first of them.

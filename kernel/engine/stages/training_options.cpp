@@ -21,8 +21,6 @@ bool fits_pattern(std::string_view name, std::string_view pattern) {
   return false;
 }
 
-bool is_read_out(const std::string& name) { return name.rfind("head.", 0) == 0 || name.rfind("read_out.", 0) == 0; }
-
 /// Each pattern must fit something that `possible` has.
 Status expect_fits(const ParameterStore& store, const std::vector<std::string>& patterns, const ParameterStore::Which& possible,
                    const char* key, const char* what) {

@@ -94,6 +94,23 @@ nlohmann::json TinyStore::construct(const std::string& name, const std::string& 
   return job("construct", name, from, {{"feed_forward", {{"layers", "all"}, {"experts", made}, {"router", router}}}});
 }
 
+nlohmann::json TinyStore::topics(const std::string& name) const {
+  nlohmann::json json =
+      evaluate(name, "", {{"clusterer", {{"use", "k-means"}, {"count", 3}}}, {"window", 16}, {"features", {{"dimensions", 8}}}});
+  json["verb"] = "cluster";
+  json["model"] = nullptr;
+  return json;
+}
+
+nlohmann::json TinyStore::whole_models(const std::string& name, const std::string& from, const std::string& clusters,
+                                       const nlohmann::json& experts) const {
+  const std::string slot = "whole.router.clusters";
+  nlohmann::json json =
+      job("construct", name, from, {{"whole", {{"experts", experts}, {"router", {{"use", "label"}, {"clusters", slot}}}}}});
+  json["inputs"].push_back({{"name", slot}, {"stage", clusters}, {"path", artifact(clusters)}});
+  return json;
+}
+
 nlohmann::json TinyStore::pretrain_from(const std::string& name, const std::string& from, const nlohmann::json& changes) const {
   nlohmann::json json = pretrain(name, changes);
   json["model"] = nullptr;

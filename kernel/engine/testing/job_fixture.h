@@ -23,6 +23,10 @@ class TinyStore {
   nlohmann::json construct(const std::string& name, const std::string& from, const nlohmann::json& router,
                            const nlohmann::json& experts = {}) const;
   /// Trains on from a model.
+  nlohmann::json topics(const std::string& name) const;  ///< three clusters of windows
+  /// A model for each cluster; `from` may be empty.
+  nlohmann::json whole_models(const std::string& name, const std::string& from, const std::string& clusters,
+                              const nlohmann::json& experts = {{"use", "copy"}, {"count", 3}}) const;
   nlohmann::json pretrain_from(const std::string& name, const std::string& from, const nlohmann::json& changes = {}) const;
   /// CSE's sites: copies, one a cluster of the training windows, routed by sequence.
   nlohmann::json cluster_experts(const std::string& name, const std::string& from, const nlohmann::json& router = {}) const;

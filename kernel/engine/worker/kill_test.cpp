@@ -76,13 +76,6 @@ class KillSystems : public ::testing::TestWithParam<const char*> {
     job["inputs"].push_back({{"name", slot}, {"stage", slot}, {"path", path}});
     return job;
   }
-  json topics() const {
-    json job = store_.evaluate(
-        "topics", "", {{"clusterer", {{"use", "k-means"}, {"count", 3}}}, {"window", 16}, {"features", {{"dimensions", 8}}}});
-    job["verb"] = "cluster";
-    job["model"] = nullptr;
-    return job;
-  }
   /// Makes what is read; then the same job under several names.
   void prepare(const std::string& system) {
     ASSERT_EQ(run_here(store_.pretrain("p")), 0);
@@ -94,10 +87,13 @@ class KillSystems : public ::testing::TestWithParam<const char*> {
           {"layers", "all"}, {"experts", {{"use", "attention"}, {"keys_values", "shared"}}}, {"router", "soft"}};
       ASSERT_EQ(run_here(job), 0);
     } else if (system == "projected" || system == "importance") {
-      ASSERT_EQ(run_here(topics()), 0);
+      ASSERT_EQ(run_here(store_.topics("topics")), 0);
       json job = store_.construct("made", "", {{"use", "label"}, {"clusters", "feed_forward.router.clusters"}},
                                   {{"use", "projected"}, {"count", 3}, {"bank", 2}, {"code", 4}});
       ASSERT_EQ(run_here(reading(job, "feed_forward.router.clusters", store_.artifact("topics"))), 0);
+    } else if (system == "mixture") {
+      ASSERT_EQ(run_here(store_.topics("topics")), 0);
+      ASSERT_EQ(run_here(store_.whole_models("made", "", "topics")), 0);
     } else if (system == "expert-choice") {
       json job = store_.construct("made", "p", {{"use", "expert-choice"}});
       ASSERT_EQ(run_here(job), 0);
@@ -109,7 +105,8 @@ class KillSystems : public ::testing::TestWithParam<const char*> {
   }
   json job(const std::string& system, const std::string& name) const {
     const json long_enough = {{"budget", "1500 steps"}, {"dropout", 0.1}, {"validation", {{"every_steps", 500}}}};
-    if (system == "bam" || system == "expert-choice") return store_.pretrain_from(name, "made", long_enough);
+    if (system == "bam" || system == "expert-choice" || system == "mixture")
+      return store_.pretrain_from(name, "made", long_enough);
     if (system == "doremi") {
       json made = store_.pretrain(name, long_enough);
       made["config"]["mixing"] = {{"use", "doremi"}, {"reference", "mixing.reference"}};
@@ -151,7 +148,7 @@ TEST_P(KillSystems, T42_killed_at_twenty_random_moments_it_ends_with_the_same_bi
 
 INSTANTIATE_TEST_SUITE_P(Systems, KillSystems,
                          ::testing::Values("bam", "projected", "importance", "expert-choice", "doremi", "lie-bracket",
-                                           "continues", "teacher"),
+                                           "continues", "teacher", "mixture"),
                          [](const auto& system) {
                            std::string name = system.param;
                            for (char& c : name) c = c == '-' ? '_' : c;

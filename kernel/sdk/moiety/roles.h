@@ -20,8 +20,10 @@ struct Role {
 };
 
 /// Of a feed-forward `in` [F, d], `up` [F, d] if it is gated, `out` [d, F]; of attention `q`, `o` [d, d], `k`, `v` [kv_width, d];
-/// and if there are biases the same names with `_bias`, a number for each row. In the order in which they are declared.
+/// and if there are biases the same names with `_bias`, a number for each row. In the order in which they are declared. Of a
+/// whole model none: the engine copies it.
 inline std::vector<Role> layer_roles(const Site& site) {
+  if (site.place == Place::whole) return {};
   const std::int64_t d = site.width, f = site.inner, kv = site.kv_width();
   const double sd = 0.02, back = sd / std::sqrt(2.0 * static_cast<double>(std::max<std::int64_t>(1, site.layers)));
   std::vector<Role> matrices;

@@ -9,7 +9,8 @@
 
 namespace moiety {
 
-enum class Place { feed_forward, attention };
+/// `whole`: the entire model is the expert, a copy for each; it has no roles, and its router sees labels of sequences alone.
+enum class Place { feed_forward, attention, whole };
 
 /// What a neuron makes of what enters it: GELU (tanh form), ReLU, or SiLU(in x) · (up x), which is gated.
 enum class Activation { gelu, relu, swiglu };
