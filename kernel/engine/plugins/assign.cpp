@@ -141,7 +141,10 @@ class Conversion {
         if (value.is_string() && !value.get_ref<const std::string&>().empty()) return Value(StageInput{path_});
         return wrong("the name of a stage", value);
       case ParameterType::data:
-        return selection(value);
+        if (auto chosen = selection(value, path_)) return Value(*std::move(chosen));
+        return std::nullopt;
+      case ParameterType::sets:
+        return sets(value);
       case ParameterType::shares:
         return shares(value);
       case ParameterType::component:
@@ -195,18 +198,33 @@ class Conversion {
     }
     return Value(std::move(list));
   }
-  std::optional<Value> selection(const json& value) {
+  std::optional<DataSelection> selection(const json& value, const std::string& path) {
     static constexpr Parameter keys[] = {
         optional<&DataSelection::domains>("domains", "which domains; all when left out"),
         optional<&DataSelection::without>("without", "domains that are left out"),
         param<&DataSelection::tokens>("tokens", 0, "at most so many tokens; fewer are a prefix of more; 0: all").at_least(0),
         param<&DataSelection::fraction>("fraction", 1.0, "of each domain's windows, from the first on").above(0).at_most(1)};
     const std::size_t before = problems_.size();
-    DataSelection chosen = read_options<DataSelection>(keys, value, path_, nullptr, problems_);
-    unknown_keys(keys, std::size(keys), value, path_, below_, problems_);
+    DataSelection chosen = read_options<DataSelection>(keys, value, path, nullptr, problems_);
+    unknown_keys(keys, std::size(keys), value, path, below_, problems_);
     chosen.given = true;
     if (problems_.size() != before) return std::nullopt;
-    return Value(std::move(chosen));
+    return chosen;
+  }
+  std::optional<Value> sets(const json& value) {
+    Sets wanted;
+    if (!value.is_object()) {
+      const auto names = texts(value);
+      if (!names) return std::nullopt;
+      wanted.names = std::get<std::vector<std::string>>(*names);
+      return Value(std::move(wanted));
+    }
+    for (const auto& [label, item] : value.items()) {
+      auto chosen = selection(item, path_ + "." + label);
+      if (!chosen) return std::nullopt;
+      wanted.text.emplace_back(label, *std::move(chosen));
+    }
+    return Value(std::move(wanted));
   }
   std::optional<Value> shares(const json& value) {
     if (!value.is_object()) return wrong("a table of numbers, such as { en = 0.9, de = 0.1 }", value);

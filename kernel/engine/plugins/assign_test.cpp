@@ -174,6 +174,25 @@ TEST(Assign, a_selection_of_data_may_have_keys_that_are_parameters_of_their_own)
   EXPECT_THAT(problems[0].message, HasSubstr("did you mean `split`"));
 }
 
+TEST(Assign, sets_are_names_or_selections_under_labels) {
+  struct Reads {
+    Sets on;
+  };
+  static constexpr Parameter reads[] = {optional<&Reads::on>("on", "what is measured")};
+  ConfigProblems problems;
+  const auto read = [&](const json& on) { return read_options<Reads>(reads, {{"on", on}}, "", nullptr, problems).on; };
+  EXPECT_EQ(read("test").names, std::vector<std::string>{"test"});
+  EXPECT_EQ(read({"test", "valid"}).names.size(), 2U);
+  const Sets text = read({{"seen", {{"without", "law"}}}, {"unseen", {{"domains", "law"}, {"tokens", 100}}}});
+  ASSERT_EQ(text.text.size(), 2U);
+  EXPECT_EQ(text.text[1].first, "unseen");
+  EXPECT_EQ(text.text[1].second.tokens, 100);
+  EXPECT_TRUE(problems.empty());
+  read({{"seen", {{"domain", "law"}}}});
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_EQ(problems[0].path, "on.seen.domain");
+}
+
 TEST(Assign, T26_unknown_key_is_told_with_a_near_name) {
   ConfigProblems problems;
   unknown_keys(parameters, std::size(parameters), {{"do", "x"}, {"kk", 1}, {"schedule", {{"rte", 1}, {"rate", 1}}}, {"limit", 1}},

@@ -49,6 +49,8 @@ const char* name_of(ParameterType type) {
       return "input";
     case ParameterType::data:
       return "data";
+    case ParameterType::sets:
+      return "sets";
     case ParameterType::shares:
       return "shares";
     case ParameterType::component:

@@ -21,11 +21,20 @@ struct EvaluateOptions {
   TextSplit split = TextSplit::test;
   std::optional<std::int64_t> items, windows;
   std::int64_t ignore_first = 0;
-  std::vector<std::string> on, at;
+  Sets on;
+  std::vector<std::string> at;
   Combination ensemble = Combination::mean;
 
   /// How much text is measured; 0: all.
-  std::int64_t text_tokens(std::int64_t context) const { return windows ? *windows * context : data.tokens; }
+  std::int64_t text_tokens(const DataSelection& of, std::int64_t context) const {
+    return windows ? *windows * context : of.tokens;
+  }
+  /// What text is measured, under which label of `set`; "" for that of `data`, which is told by domain.
+  std::vector<std::pair<std::string, DataSelection>> text() const {
+    auto all = on.text;
+    if (data.given) all.insert(all.begin(), {"", data});
+    return all;
+  }
 };
 
 constexpr Parameter parameters[] = {
@@ -40,7 +49,10 @@ constexpr Parameter parameters[] = {
     param<&EvaluateOptions::ignore_first>("ignore_first", 0, "of each window, whose losses are not counted")
         .range(0, 1000000)
         .in("tokens"),
-    optional<&EvaluateOptions::on>("on", "sets of the task the model was tuned for: test, valid"),
+    optional<&EvaluateOptions::on>(
+        "on",
+        "sets of the task the model was tuned for (test, valid), or label and text: { unseen = { domains = "
+        "\"law\" } }"),
     optional<&EvaluateOptions::items>(
         "items", "at most so many items of each set, spread over it, the same for every seed; all when left out")
         .at_least(1)
@@ -52,7 +64,7 @@ constexpr Output metrics[] = {
     metric("perplexity", "", -1, "exp of the mean loss of a domain's windows").over("domain").with("data"),
     metric("loss", "nats", -1, "mean loss of a domain's windows, a token").over("domain").with("data"),
     metric("accuracy", "share", +1, "share of a set's items that are right").over("set").with("on"),
-    metric("loss", "nats", -1, "mean loss of a set's items").over("set").with("on")};
+    metric("loss", "nats", -1, "mean loss of a set's items, or of the tokens of its text").over("set").with("on")};
 
 Split split_of(TextSplit split) {
   return split == TextSplit::test ? Split::test : split == TextSplit::valid ? Split::valid : Split::train;
@@ -89,12 +101,14 @@ FixedWindows measured_windows(const TokenStreams& streams, std::int64_t context,
   return even_windows(streams, context, wanted, domains);
 }
 
-Status measure_text(StageContext& context, const EvaluateOptions& options, const Measured& measured, StageOutcome& outcome) {
+/// `set` "": by domain.
+Status measure_text(StageContext& context, const EvaluateOptions& options, const std::string& set, const DataSelection& data,
+                    const Measured& measured, StageOutcome& outcome) {
   const Job& job = context.job;
   auto corpus = EvaluationCorpus::open(job.corpus, split_of(options.split), job.corpus_fraction);
   if (!corpus) return pass(corpus);
   const auto& facts = corpus->facts();
-  auto selection = select_domains(options.data, facts.domains, job);
+  auto selection = select_domains(data, facts.domains, job);
   if (!selection) return pass(selection);
   selection->tokens = 0;  // dealt out evenly below
   const std::int64_t length = measured.models.context();
@@ -104,7 +118,7 @@ Status measure_text(StageContext& context, const EvaluateOptions& options, const
   if (!losses) return pass(losses);
   if (options.ignore_first >= length)
     return fail(ErrorKind::usage, fmt::format("ignore_first: a window has {} tokens, none would be left", length));
-  const FixedWindows windows = measured_windows(streams, length, options.text_tokens(length));
+  const FixedWindows windows = measured_windows(streams, length, options.text_tokens(data, length));
   std::int64_t count = 0;
   for (const auto& of_domain : windows) count += of_domain.second;
   LossSum total;
@@ -113,10 +127,12 @@ Status measure_text(StageContext& context, const EvaluateOptions& options, const
     if (number == 0) continue;
     const LossSum sum = loss_of(*losses, streams, length, domain, number, 16, options.ignore_first);
     const std::string& label = selection->names[static_cast<std::size_t>(domain)];
-    context.series.log("loss", 0, sum.mean(), measured.row("domain", label));
-    context.series.log("perplexity", 0, std::exp(sum.mean()), measured.row("domain", label));
-    // Committed at once: what fails later does not lose it.
-    if (auto status = context.series.flush(); !status) return status;
+    if (set.empty()) {
+      context.series.log("loss", 0, sum.mean(), measured.row("domain", label));
+      context.series.log("perplexity", 0, std::exp(sum.mean()), measured.row("domain", label));
+      // Committed at once: what fails later does not lose it.
+      if (auto status = context.series.flush(); !status) return status;
+    }
     total.loss += sum.loss;
     total.tokens += sum.tokens;
     work.add_sequences(static_cast<double>(number), static_cast<double>(length));
@@ -132,6 +148,11 @@ Status measure_text(StageContext& context, const EvaluateOptions& options, const
       break;
     }
   }
+  if (!set.empty() && outcome.ending == Ending::done) {
+    if (total.tokens == 0) return fail(ErrorKind::failed, "on." + set + ": its text has no whole window");
+    context.series.log("loss", 0, total.mean(), measured.row("set", set));
+    if (auto status = context.series.flush(); !status) return status;
+  }
   work.language_read_outs = static_cast<double>(total.tokens);
   measured.models.add_cost(work, outcome.cost);
   return {};
@@ -140,7 +161,7 @@ Status measure_text(StageContext& context, const EvaluateOptions& options, const
 Status measure_items(StageContext& context, const EvaluateOptions& options, const Measured& measured, StageOutcome& outcome) {
   std::string table = "set\tid\tlabel\tprediction\tcorrect\tloss\n";
   Work work;
-  for (const auto& set : options.on) {
+  for (const auto& set : options.on.names) {
     const auto split = split_of(set);
     if (!split)
       return fail(ErrorKind::failed,
@@ -205,9 +226,11 @@ Result<StageOutcome> run(StageContext& context) {
     if (!models) return pass(models);
     Measured measured{std::move(*models), {}};
     if (!options.at.empty()) measured.labels["progress"] = turn.front()->snapshot;
-    if (options.data.given && outcome.ending == Ending::done)
-      if (auto status = measure_text(context, options, measured, outcome); !status) return pass(status);
-    if (!options.on.empty() && outcome.ending == Ending::done)
+    for (const auto& [set, data] : options.text()) {
+      if (outcome.ending != Ending::done) break;
+      if (auto status = measure_text(context, options, set, data, measured, outcome); !status) return pass(status);
+    }
+    if (!options.on.names.empty() && outcome.ending == Ending::done)
       if (auto status = measure_items(context, options, measured, outcome); !status) return pass(status);
   }
   return outcome;
@@ -221,23 +244,29 @@ CheckResult check(const CheckContext& context) {
   const EvaluateOptions& options = read.values;
   if (!options.data.given && options.on.empty() && read.problems.empty())
     result.problems.push_back({"", "says neither which text (`data`) nor which sets (`on`) to measure"});
-  for (const auto& set : options.on)
+  for (const auto& set : options.on.names)
     if (!split_of(set))
       result.problems.push_back(
           {"on", fmt::format("the task has no set `{}`; {}", set, suggestion(set, {"test", "valid", "train"}))});
-  if (options.windows && options.data.tokens > 0)
-    result.problems.push_back({"windows", "says the same as data.tokens: only one of them can be given"});
-  if ((options.windows || options.ignore_first > 0) && !options.data.given)
-    result.problems.push_back({options.windows ? "windows" : "ignore_first", "is about text, but no `data` is measured"});
+  const auto text = options.text();
+  for (const auto& [set, data] : text)
+    if (options.windows && data.tokens > 0)
+      result.problems.push_back({"windows", fmt::format("says the same as {}.tokens: only one of them can be given",
+                                                        set.empty() ? "data" : "on." + set)});
+  if ((options.windows || options.ignore_first > 0) && text.empty())
+    result.problems.push_back({options.windows ? "windows" : "ignore_first", "is about text, but none is measured"});
   const auto inputs = job.all_inputs("from");
   if (inputs.empty()) result.problems.push_back({"from", "a model to measure is needed"});
   if (!options.at.empty() && options.at.size() != inputs.size())
     result.problems.push_back({"at", fmt::format("{} points, but {} states are read", options.at.size(), inputs.size())});
   if (!result.problems.empty()) return result;
-  if (options.data.given && !job.corpus.empty()) {
-    if (const auto facts = CorpusFacts::read(job.corpus); facts)
-      if (const auto selection = select_domains(options.data, facts->domains, job); !selection)
-        result.problems.push_back({"data.domains", selection.error().message});
+  if (!job.corpus.empty()) {
+    const auto facts = CorpusFacts::read(job.corpus);
+    for (const auto& [set, data] : text) {
+      if (!facts) break;
+      if (const auto selection = select_domains(data, facts->domains, job); !selection)
+        result.problems.push_back({(set.empty() ? "data" : "on." + set) + ".domains", selection.error().message});
+    }
   }
   for (const JobInput* input : inputs) {
     const auto model = planned_of(*input, context);
@@ -245,17 +274,20 @@ CheckResult check(const CheckContext& context) {
       result.problems.push_back({"from", model.error().message});
       return result;
     }
-    if (!options.on.empty() && model->architecture.classes == 0)
+    if (!options.on.text.empty() && model->architecture.classes > 0)
+      result.problems.push_back({"on", "a table selects text, and the model read tells classes apart: name sets of its task"});
+    if (!options.on.names.empty() && model->architecture.classes == 0)
       result.problems.push_back({"on", "the model read has no classification head: evaluate a fine-tuned stage"});
-    if (options.data.given && options.ignore_first >= model->architecture.context)
+    if (!text.empty() && options.ignore_first >= model->architecture.context)
       result.problems.push_back(
           {"ignore_first", fmt::format("a window has {} tokens, none would be left", model->architecture.context)});
     Work work;
-    if (const std::int64_t tokens = options.text_tokens(model->architecture.context); tokens > 0) {
+    for (const auto& [set, data] : text) {
       const auto length = static_cast<double>(model->architecture.context);
-      work.add_sequences(std::ceil(static_cast<double>(tokens) / length), length);
-      work.language_read_outs = work.tokens;
+      const auto tokens = static_cast<double>(options.text_tokens(data, model->architecture.context));
+      work.add_sequences(std::ceil(tokens / length), length);
     }
+    work.language_read_outs = work.tokens;
     result.cost.tokens = work.tokens;
     result.cost.flops += forward_flops(*model, work);
     const bool first = input == inputs.front();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "kernel/base/text.h"
 #include "kernel/engine/testing/exact_gradients.h"
 #include "kernel/engine/testing/job_fixture.h"
 
@@ -286,6 +287,25 @@ TEST_F(Trained, first_tokens_may_be_left_out_of_a_measurement) {
   EXPECT_EQ(testing::first_problem(store.evaluate("e", "dense", {{"data", json::object()}, {"ignore_first", 16}})),
             "ignore_first");
   EXPECT_EQ(testing::first_problem(store.evaluate("e", "dense", {{"data", {{"tokens", 64}}}, {"windows", 4}})), "windows");
+}
+
+TEST_F(Trained, text_is_measured_under_labels_of_its_own) {
+  const auto rows = [&](const std::string& name, const json& config) {
+    EXPECT_EQ(run_here(store.evaluate(name, "dense", config)), 0);
+    std::map<std::string, double> found;
+    for (const auto& line : split(store.file(name, "series.jsonl"), '\n')) {
+      const json row = line.empty() ? json::object() : json::parse(line);
+      if (row.value("name", "") == "loss") found[row["labels"].begin().value().get<std::string>()] = row["value"].get<double>();
+    }
+    return found;
+  };
+  const auto by_domain = rows("domains", {{"data", json::object()}});
+  const auto by_set = rows("sets", {{"on", {{"one", {{"domains", "domain1"}}}, {"others", {{"without", "domain1"}}}}}});
+  ASSERT_EQ(by_set.size(), 2U);
+  EXPECT_DOUBLE_EQ(by_set.at("one"), by_domain.at("domain1"));
+  EXPECT_NE(by_set.at("others"), by_set.at("one"));
+  EXPECT_EQ(testing::first_problem(store.evaluate("e", "dense", {{"on", {{"one", {{"domains", "no"}}}}}})), "on.one.domains");
+  EXPECT_EQ(testing::first_problem(store.evaluate("e", "dense", {{"on", "test"}})), "on");
 }
 
 }  // namespace

@@ -56,6 +56,14 @@ TEST(ResolvedText, also_with_definitions_defaults_references_and_arms_of_all_kin
       "[arm.f]\nstage.extra = { do = 'finetune', task = 'supersense', budget = '5 steps' }\nstage.score.from = 'extra'\n");
 }
 
+TEST(ResolvedText, also_with_choices_and_sizes_of_other_arms) {
+  expect_idempotent(testing::small_recipe_with("k = 8", "k = \"${k}\"") +
+                    "[axes]\ncount = [8, 16]\nskip = [{ arm = 'wide', count = 16 }]\n"
+                    "[choose]\nk = { among = [2, 4], by = 'highest tuned.valid_accuracy' }\n"
+                    "[arm.wide]\nextends = 'dense'\nmodel.feed_forward_width = 'total parameters of clustered'\n"
+                    "[arm.counted]\nstage.split.feed_forward.experts.count = '${count}'\n");
+}
+
 TEST(ResolvedText, arms_and_claims_keep_their_order_everything_else_is_sorted) {
   const Loaded loaded(small_recipe() + "[arm.zz]\n[arm.aa]\n");
   ASSERT_TRUE(loaded.good()) << loaded.error();

@@ -59,6 +59,14 @@ std::optional<ModelSize> take_size(Value& model, const StageScope& scope) {
   return size;
 }
 
+bool has_unknown_family(const Value& model, const Catalog& catalog) {
+  const Value* family = model.find("family");
+  if (family == nullptr || !family->is_text()) return false;
+  return std::any_of(catalog.model.begin(), catalog.model.end(), [&](const ParameterDeclaration& one) {
+    return one.name == "family" && std::find(one.choices.begin(), one.choices.end(), family->text) == one.choices.end();
+  });
+}
+
 }  // namespace
 
 ResolvedModel resolve_model(const Value& model, const Place& place, const StageScope& scope) {
@@ -74,6 +82,11 @@ ResolvedModel resolve_model(const Value& model, const Place& place, const StageS
   context.complete = scope.complete;
   Value written = model;
   ResolvedModel resolved;
+  // Which keys a model has is said by its family: of one that is not known, nothing more can be said.
+  if (has_unknown_family(model, scope.catalog)) {
+    written.members = {*model.members.find("family")};
+    context.complete = false;
+  }
   resolved.size = take_size(written, scope);
   resolved.table = Checker(scope.catalog, scope.diagnostics).check(written, scope.catalog.model, context);
   if (resolved.size) {

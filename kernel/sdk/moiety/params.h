@@ -51,13 +51,22 @@ struct DataSelection {
   bool given = false;
 };
 
+/// What is measured one beside the other: sets of a task by name, or windows of the corpus under labels of their own:
+/// ["test", "ood"], or { seen = { without = "law" }, unseen = { domains = "law" } }.
+struct Sets {
+  std::vector<std::string> names;
+  std::vector<std::pair<std::string, DataSelection>> text;
+
+  bool empty() const { return names.empty() && text.empty(); }
+};
+
 /// A share for each name: { en = 0.9, de = 0.1 }.
 using Shares = std::vector<std::pair<std::string, double>>;
 
 /// What a parameter was given; `monostate` for an optional one that was left out.
-using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
-                           std::vector<std::string>, Budget, Layers, StageInput, DataSelection, Shares,
-                           std::shared_ptr<Component>>;
+using Value =
+    std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<std::string>,
+                 Budget, Layers, StageInput, DataSelection, Sets, Shares, std::shared_ptr<Component>>;
 
 enum class ParameterType {
   boolean,
@@ -71,6 +80,7 @@ enum class ParameterType {
   layers,
   input,
   data,
+  sets,
   shares,
   component
 };
@@ -184,12 +194,15 @@ constexpr ParameterType type_of() {
     return ParameterType::input;
   else if constexpr (std::is_same_v<T, DataSelection>)
     return ParameterType::data;
+  else if constexpr (std::is_same_v<T, Sets>)
+    return ParameterType::sets;
   else if constexpr (std::is_same_v<T, Shares>)
     return ParameterType::shares;
   else {
-    static_assert(IsPart<T>::value,
-                  "a parameter's field is bool, int64_t, double, string, an enum, a list of int64_t or string, "
-                  "Budget, Layers, StageInput, DataSelection, Shares, optional of these, or shared_ptr of a component kind");
+    static_assert(
+        IsPart<T>::value,
+        "a parameter's field is bool, int64_t, double, string, an enum, a list of int64_t or string, "
+        "Budget, Layers, StageInput, DataSelection, Sets, Shares, optional of these, or shared_ptr of a component kind");
     return ParameterType::component;
   }
 }
