@@ -34,6 +34,11 @@ class Replay final : public MixingScheduler {
   std::vector<double> shares(const std::vector<std::string>& names, const std::vector<std::int64_t>& windows,
                              Problems& problems) const {
     std::vector<double> result(names.size(), 0.0);
+    const bool read = std::find(names.begin(), names.end(), options_.of) != names.end();
+    if (!read && mixing::near_name(options_.of, names).empty()) {
+      problems.add("of", "the stage reads no domain `" + options_.of + "`: select it in `data`, beside the others");
+      return result;
+    }
     const std::size_t of = mixing::find_domain(options_.of, names, windows, "of", problems);
     if (of == names.size() || windows.size() != names.size()) return result;
     double others = 0;

@@ -37,6 +37,7 @@ TEST(Replay, a_tenth_of_one_and_the_rest_by_size) {
 
 TEST(Replay, what_cannot_be_is_refused) {
   EXPECT_EQ(refusal("general"), "");
+  EXPECT_EQ(refusal("songs"), "the stage reads no domain `songs`: select it in `data`, beside the others");
   EXPECT_EQ(refusal("generel"), "there is no domain `generel`; did you mean `general`?");
   EXPECT_EQ(refusal("old"), "domain `old` has no training window");
   EXPECT_EQ(refusal("a", {{"a", "b"}, {5, 0}, 10}), "no other domain than `a` has a training window");
