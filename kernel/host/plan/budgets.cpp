@@ -80,6 +80,15 @@ class Trial {
     return found;
   }
 
+  /// Of one stage; nothing when it waits for others.
+  std::optional<BudgetCost> cost(const RecipeArm& arm, const RecipeStage& stage) const {
+    for (const auto& one : plan_.run(arm.name, 1)->stages) {
+      const auto found = costs_.find(one.id);
+      if (one.name == stage.name && one.labels == stage.labels && found != costs_.end()) return found->second;
+    }
+    return std::nullopt;
+  }
+
   /// Whether the costs of some of these are known only when more has run.
   bool is_estimate(const RecipeArm& arm, const Needed& needed) const {
     const auto& stages = plan_.run(arm.name, 1)->stages;
@@ -117,6 +126,7 @@ class Solver {
       : recipe_(recipe), few_(few), many_(many), facts_(facts) {}
 
   void solve(const RecipeArm& arm, const RecipeStage& stage, const std::set<BudgetKey>& unsolved) {
+    if (stage.budget_of() == nullptr) return solve_amount(arm, stage);
     const BudgetKey key{arm.name, stage.name, stage.labels};
     const RecipeArm& other = *recipe_.arm(*stage.budget_of());
     const auto unit = stage.config.at("budget").at("unit").get<std::string>();
@@ -144,6 +154,20 @@ class Solver {
   }
 
  private:
+  /// "1e15 flops": of the stage alone.
+  void solve_amount(const RecipeArm& arm, const RecipeStage& stage) {
+    const auto few = few_.cost(arm, stage), many = many_.cost(arm, stage);
+    if (!few || !many || few->estimate || many->estimate) return;
+    const double step = (many->flops - few->flops) / static_cast<double>(kManySteps - kFewSteps);
+    const double wanted = stage.config.at("budget").at("amount").get<double>();
+    const double steps = step > 0 ? std::round((wanted - few->flops) / step) + static_cast<double>(kFewSteps) : 0;
+    const BudgetKey key{arm.name, stage.name, stage.labels};
+    if (steps >= 1 && steps < 9e15)
+      facts_.steps[key] = static_cast<std::int64_t>(steps);
+    else
+      facts_.unsolvable[key] = fmt::format("a step costs {} flops, so {} are no number of steps", number(step), number(wanted));
+  }
+
   /// All that the measuring stages of an arm need which stand at these labels.
   static Needed needed(const RecipeArm& arm, const AxisLabels& labels) {
     Needed result;
@@ -193,7 +217,7 @@ std::set<BudgetKey> unsolved_of(const Recipe& recipe, const PlanFacts& facts) {
   for (const auto& arm : recipe.arms) {
     for (const auto& stage : arm.stages) {
       const BudgetKey key{arm.name, stage.name, stage.labels};
-      if (stage.budget_of() != nullptr && facts.steps.count(key) == 0 && facts.unsolvable.count(key) == 0) found.insert(key);
+      if (stage.has_open_budget() && facts.steps.count(key) == 0 && facts.unsolvable.count(key) == 0) found.insert(key);
     }
   }
   return found;
@@ -219,6 +243,11 @@ Status solve_budgets(const Recipe& recipe, const Catalog& catalog, const Prepare
     for (const auto& arm : recipe.arms) {
       for (const auto& stage : arm.stages) {
         if (unsolved.count({arm.name, stage.name, stage.labels}) == 0) continue;
+        if (stage.budget_of() == nullptr) {
+          ready.emplace_back(&arm, &stage);
+          arms.insert(arm.name);
+          continue;
+        }
         const auto& other = *stage.budget_of();
         if (open.count(other) != 0 || few.waits(other) || few.waits(arm.name)) continue;
         ready.emplace_back(&arm, &stage);

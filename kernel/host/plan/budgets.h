@@ -1,4 +1,4 @@
-// Budgets "flops of ARM", "tokens of ARM": how many steps make the totals of two arms equal.
+// Budgets "flops of ARM", "tokens of ARM": how many steps make the totals of two arms equal; "1e15 flops": how many cost as much.
 #ifndef MOIETY_KERNEL_HOST_PLAN_BUDGETS_H_
 #define MOIETY_KERNEL_HOST_PLAN_BUDGETS_H_
 

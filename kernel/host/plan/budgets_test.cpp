@@ -55,6 +55,17 @@ TEST(Budgets, totals_of_two_arms_become_equal) {
   EXPECT_NE(loaded.recipe().resolved_text.find("flops of dense"), std::string::npos) << "the text says what is meant";
 }
 
+TEST(Budgets, an_amount_of_flops_is_so_many_steps_of_the_stage) {
+  const Loaded loaded(small_recipe() +
+                      "[arm.counted]\nstage.tuned.budget = '2.3456e6 flops'\n"
+                      "[arm.little]\nstage.tuned.budget = '10 flops'\n[arm.after]\nstage.tuned.budget = 'flops of counted'\n");
+  const auto facts = solved(loaded);
+  EXPECT_EQ(facts.steps.at({"counted", "tuned", {}}), 2346);
+  EXPECT_EQ(facts.unsolvable.at({"little", "tuned", {}}), "a step costs 1000 flops, so 10 are no number of steps");
+  EXPECT_EQ(facts.steps.at({"after", "tuned", {}}), 2346) << "what depends on it is solved after it";
+  EXPECT_NE(loaded.recipe().resolved_text.find("2345600 flops"), std::string::npos);
+}
+
 TEST(Budgets, while_they_are_not_solved_the_stage_waits) {
   const Loaded loaded(small_recipe() + "[arm.matched]\nstage.tuned.budget = 'flops of dense'\n");
   const Plan plan = loaded.plan();

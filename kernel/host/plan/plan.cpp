@@ -87,7 +87,7 @@ class Planner {
       std::optional<RecipeStage> formed;
       if (!stage.results.empty() && wait.nothing()) formed = form(arm, stage, ids, wait);
       if (stage.size && wait.nothing()) formed = with_size(arm.name, seed, formed ? *formed : stage, wait);
-      if (stage.budget_of() != nullptr && wait.nothing()) formed = with_budget(arm.name, formed ? *formed : stage, wait);
+      if (stage.has_open_budget() && wait.nothing()) formed = with_budget(arm.name, formed ? *formed : stage, wait);
       if (!wait.nothing()) {
         note(arm, stage, seed, wait);
         waits[{stage.name, stage.labels}] = std::move(wait);
@@ -183,6 +183,11 @@ class Planner {
     return std::nullopt;
   }
 
+  static std::string waited_for(const RecipeStage& stage) {
+    const auto* of = stage.budget_of();
+    return of != nullptr ? "the total of " + *of : "what a step costs";
+  }
+
   /// The stage with the steps that make its arm's total equal to that of another, or what it waits for.
   std::optional<RecipeStage> with_budget(const std::string& arm, RecipeStage stage, Wait& wait) const {
     const BudgetKey key{arm, stage.name, stage.labels};
@@ -190,7 +195,7 @@ class Planner {
     if (const auto why = facts_.unsolvable.find(key); why != facts_.unsolvable.end()) {
       wait.problem = "budget: " + why->second;
     } else if (solved == facts_.steps.end() && facts_.trial_steps == 0) {
-      wait.add("the total of " + *stage.budget_of());
+      wait.add(waited_for(stage));
     } else {
       stage.config["budget"] = {{"amount", solved != facts_.steps.end() ? solved->second : facts_.trial_steps},
                                 {"unit", "steps"}};
@@ -218,7 +223,7 @@ class Planner {
       waiting.after = wait.after;
       waiting.problem = wait.problem;
       collect_waiting(stage.text, "", waiting.values);
-      if (const auto* of = stage.budget_of()) waiting.values.emplace_back("budget", "the total of " + *of);
+      if (stage.has_open_budget()) waiting.values.emplace_back("budget", waited_for(stage));
       if (stage.size) waiting.values.emplace_back("model." + stage.size->parameter, "the parameters of " + stage.size->of);
       found = plan_.waiting.insert(plan_.waiting.end(), std::move(waiting));
     }

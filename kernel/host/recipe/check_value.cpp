@@ -199,9 +199,11 @@ std::optional<Checker::Leaf> Checker::check_value(const std::string& key, const 
       tell(context, value.place, fmt::format("`{}` in {}: {}", key, context.in(), problem));
       return std::nullopt;
     }
-    if (!budget->of.empty() && (!context.slot.empty() || key != "budget")) {
+    const bool open = !budget->of.empty() || budget->unit == "flops";
+    if (open && (!context.slot.empty() || key != "budget")) {
       tell(context, value.place,
-           fmt::format("`{}` in {}: only the budget of a stage can be the total of another arm", key, context.in()));
+           fmt::format("`{}` in {}: only the budget of a stage can be {}", key, context.in(),
+                       budget->of.empty() ? "an amount of flops" : "the total of another arm"));
       return std::nullopt;
     }
     leaf = Leaf{budget->to_json(), Value::of(budget->text())};

@@ -133,11 +133,12 @@ std::optional<Budget> parse_budget(std::string_view text, std::string& problem) 
   rest = trimmed(rest);
   if (!amount) {
     problem = fmt::format(
-        "\"{}\" is not a budget: write it as \"1.2M tokens\", \"586 steps\", \"2 epochs\", \"15k examples\", \"rest\" or \"flops "
-        "of ARM\"",
+        "\"{}\" is not a budget: write it as \"1.2M tokens\", \"586 steps\", \"2 epochs\", \"15k examples\", \"1e15 flops\", "
+        "\"rest\" or \"flops of ARM\"",
         text);
     return std::nullopt;
   }
+  if (rest == "flops" && *amount > 0) return Budget{*amount, "flops", ""};
   for (const char* unit : units) {
     const std::string plural = unit;
     if (rest != plural && rest != plural.substr(0, plural.size() - 1)) continue;
@@ -152,8 +153,8 @@ std::optional<Budget> parse_budget(std::string_view text, std::string& problem) 
     return Budget{*amount, plural, ""};
   }
   problem = rest.empty()
-                ? fmt::format("the budget \"{}\" has no unit: tokens, steps, epochs or examples", text)
-                : fmt::format("the budget \"{}\" has an unknown unit `{}`: tokens, steps, epochs or examples", text, rest);
+                ? fmt::format("the budget \"{}\" has no unit: tokens, steps, epochs, examples or flops", text)
+                : fmt::format("the budget \"{}\" has an unknown unit `{}`: tokens, steps, epochs, examples or flops", text, rest);
   return std::nullopt;
 }
 

@@ -19,7 +19,7 @@ std::optional<double> parse_percent(std::string_view text);
 /// How long a stage trains.
 struct Budget {
   double amount = 0;
-  std::string unit;  ///< tokens, steps, epochs, examples, or rest: to the end of the schedule that it continues (amount 1)
+  std::string unit;  ///< tokens, steps, epochs, examples, flops, or rest: to the end of the schedule that it continues (amount 1)
   std::string of;    ///< an arm: so long that the flops or tokens (unit) of both arms are equal; the amount says nothing
 
   nlohmann::json to_json() const;  ///< {"amount": 15000, "unit": "examples"}

@@ -30,10 +30,12 @@ TEST(Quantities, budgets) {
   EXPECT_EQ(parse_budget("15k examples", problem)->to_json(), (nlohmann::json{{"amount", 15000}, {"unit", "examples"}}));
   EXPECT_EQ(text("flops of  dense"), "flops of dense");
   EXPECT_EQ(parse_budget("tokens of dense", problem)->to_json(), (nlohmann::json{{"unit", "tokens"}, {"of", "dense"}}));
+  EXPECT_EQ(text("2.5e9 flops"), "2500000000 flops");
+  EXPECT_EQ(parse_budget("1e15 flops", problem)->to_json(), (nlohmann::json{{"amount", 1000000000000000}, {"unit", "flops"}}));
   EXPECT_EQ(text("rest"), "rest");
   EXPECT_EQ(parse_budget("rest", problem)->to_json(), (nlohmann::json{{"amount", 1}, {"unit", "rest"}}));
   for (const char* wrong : {"", "tokens", "15k", "1.5 steps", "-1 steps", "0 tokens", "3 weeks", "seconds of dense",
-                            "steps of dense", "flops of ", "1e15 flops"}) {
+                            "steps of dense", "flops of ", "0 flops"}) {
     EXPECT_EQ(text(wrong), "refused") << wrong;
     EXPECT_FALSE(problem.empty());
   }

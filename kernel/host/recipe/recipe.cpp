@@ -46,6 +46,11 @@ const std::string* RecipeStage::budget_of() const {
   return of == budget->end() ? nullptr : of->get_ptr<const std::string*>();
 }
 
+bool RecipeStage::has_open_budget() const {
+  const auto budget = config.find("budget");
+  return budget_of() != nullptr || (budget != config.end() && budget->is_object() && budget->value("unit", "") == "flops");
+}
+
 bool RecipeStage::reads_corpus() const {
   return verb->needs_corpus || std::any_of(verb->parameters.begin(), verb->parameters.end(), [&](const auto& one) {
            return (one.type == "data" || one.type == "sets") && config.contains(one.name) && config.at(one.name).is_object();

@@ -86,6 +86,8 @@ struct RecipeStage {
   const std::vector<StageRead>* input(const std::string& input_name) const;
   /// The arm whose total its budget is to reach; null when it says itself how long it trains.
   const std::string* budget_of() const;
+  /// Its budget becomes steps when it is known what they cost: another arm's total, or an amount of flops.
+  bool has_open_budget() const;
   /// Its verb always reads text, or the stage selects windows of it.
   bool reads_corpus() const;
   /// Results that its verb and its components declare.
