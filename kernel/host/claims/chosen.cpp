@@ -30,33 +30,42 @@ AxisLabels shared(const AxisLabels& labels, const AxisLabels& with) {
   return result;
 }
 
+/// The plan with the stages that `is_kept`, without the labels of choices.
+template <typename Kept>
+Plan reported(const Plan& plan, const Kept& is_kept) {
+  Plan result = plan;
+  for (auto& run : result.runs) {
+    std::vector<RunStage> kept;
+    for (auto& stage : run.stages) {
+      const auto labels = split_labels(stage.labels, plan.axes);
+      if (!is_kept(run, stage, labels)) continue;
+      stage.labels = labels.axes;
+      kept.push_back(std::move(stage));
+    }
+    run.stages = std::move(kept);
+  }
+  return result;
+}
+
 class Chooser {
  public:
   Chooser(const Plan& plan, const Measured& measured) : plan_(plan), measured_(measured), evaluator_(plan, measured) {}
 
   Choices run() {
     Choices choices;
-    choices.reported = plan_;
-    for (auto& run : choices.reported.runs) {
-      std::vector<RunStage> kept;
-      for (auto& stage : run.stages) {
-        const auto labels = split_labels(stage.labels, plan_.axes);
-        bool chosen = true, known = true;
-        for (const auto& [choice, label] : labels.choices) {
-          const Made& made = made_for(run.arm, choice, labels.axes);
-          known = known && made.problem.empty();
-          if (!made.problem.empty()) run.unchosen = fmt::format("choose.{}: {}", choice, made.problem);
-          const auto best = made.labels.find(choice);
-          chosen = chosen && best != made.labels.end() && best->second == label;
-        }
-        if (known && !labels.choices.empty() && measured_.run_id)
-          choices.trials.push_back({measured_.run_id(run.arm, run.seed), stage.name, labels.axes, labels.choices, chosen});
-        if (!chosen) continue;
-        stage.labels = labels.axes;
-        kept.push_back(std::move(stage));
+    choices.reported = reported(plan_, [&](PlannedRun& run, const RunStage& stage, const SplitLabels& labels) {
+      bool chosen = true, known = true;
+      for (const auto& [choice, label] : labels.choices) {
+        const Made& made = made_for(run.arm, choice, labels.axes);
+        known = known && made.problem.empty();
+        if (!made.problem.empty()) run.unchosen = fmt::format("choose.{}: {}", choice, made.problem);
+        const auto best = made.labels.find(choice);
+        chosen = chosen && best != made.labels.end() && best->second == label;
       }
-      run.stages = std::move(kept);
-    }
+      if (known && !labels.choices.empty() && measured_.run_id)
+        choices.trials.push_back({measured_.run_id(run.arm, run.seed), stage.name, labels.axes, labels.choices, chosen});
+      return chosen;
+    });
     for (const auto& [key, made] : made_) {
       const auto& [arm, rule, at] = key;
       for (const auto& axis : plan_.axes.all()) {
@@ -89,31 +98,22 @@ class Chooser {
 
   const Made& made_for(const std::string& arm, const std::string& choice, const AxisLabels& reported_at) {
     const ChoiceRule& rule = *plan_.axes.find(choice)->choice;
+    const auto [asked, is_new] = asked_.emplace(Key{arm, rule.text, reported_at}, nullptr);
+    if (!is_new) return *asked->second;
     const auto trials = places(arm, rule, reported_at);
     const AxisLabels at = trials.empty() ? AxisLabels{} : shared(reported_at, trials.front()->labels);
-    const auto [known, is_new] = made_.emplace(Key{arm, rule.text, at}, Made{at, {}, 0, {}});
-    if (is_new) known->second = make(arm, rule, at, trials);
+    auto known = made_.find({arm, rule.text, at});
+    if (known == made_.end()) known = made_.emplace(Key{arm, rule.text, at}, make(arm, rule, at, trials)).first;
+    asked->second = &known->second;
     return known->second;
   }
 
   Made make(const std::string& arm, const ChoiceRule& rule, const AxisLabels& at, const std::vector<const RunStage*>& trials) {
     Made made{at, {}, 0, {}};
     std::vector<AxisLabels> candidates;  // in the order written
-    for (const auto* trial : trials) {
-      const auto labels = split_labels(trial->labels, plan_.axes);
-      AxisLabels own;
-      bool possible = true;
-      for (const auto& [choice, label] : labels.choices) {
-        if (plan_.axes.find(choice)->choice->text == rule.text) {
-          own[choice] = label;
-          continue;
-        }
-        const Made& before = made_for(arm, choice, labels.axes);
-        if (!before.problem.empty()) made.problem = before.problem;
-        const auto best = before.labels.find(choice);
-        possible = possible && best != before.labels.end() && best->second == label;
-      }
-      if (possible && std::find(candidates.begin(), candidates.end(), own) == candidates.end()) candidates.push_back(own);
+    for (const auto* place : trials) {
+      const auto own = trial_at(arm, *place, rule, made.problem);
+      if (own && std::find(candidates.begin(), candidates.end(), *own) == candidates.end()) candidates.push_back(*own);
     }
     if (!made.problem.empty()) return made;
     std::stable_sort(candidates.begin(), candidates.end(),
@@ -151,8 +151,9 @@ class Chooser {
     int count = 0;
     for (int seed = 1; seed <= plan_.seeds; ++seed) {
       const PlannedRun* run = plan_.run(arm, seed);
-      for (const auto& stage : run != nullptr ? run->stages : std::vector<RunStage>{}) {
-        if (stage.name != rule.stage || !agree(at, stage.labels) || !chosen_before(arm, stage, trial, rule)) continue;
+      if (run == nullptr) continue;
+      for (const auto& stage : run->stages) {
+        if (stage.name != rule.stage || !agree(at, stage.labels) || trial_at(arm, stage, rule, problem) != trial) continue;
         if (evaluator_.diverged(*run, stage)) {
           diverged = true;
           return std::nullopt;
@@ -169,38 +170,32 @@ class Chooser {
     return count == 0 ? std::nullopt : std::optional<double>(sum / count);
   }
 
-  /// Whether the stage stands at this trial, and at what was chosen before for the choices that go by something else.
-  bool chosen_before(const std::string& arm, const RunStage& stage, const AxisLabels& trial, const ChoiceRule& rule) {
+  /// The labels of the choices that go by this rule where the stage stands; nothing when it does not stand at what was chosen
+  /// before, for those that go by something else.
+  std::optional<AxisLabels> trial_at(const std::string& arm, const RunStage& stage, const ChoiceRule& rule,
+                                     std::string& problem) {
     const auto labels = split_labels(stage.labels, plan_.axes);
-    return std::all_of(labels.choices.begin(), labels.choices.end(), [&](const auto& one) {
-      if (plan_.axes.find(one.first)->choice->text == rule.text) return trial.at(one.first) == one.second;
-      const Made& before = made_for(arm, one.first, labels.axes);
-      const auto best = before.labels.find(one.first);
-      return best != before.labels.end() && best->second == one.second;
-    });
+    AxisLabels own;
+    bool chosen = true;
+    for (const auto& [choice, label] : labels.choices) {
+      if (plan_.axes.find(choice)->choice->text == rule.text) {
+        own[choice] = label;
+        continue;
+      }
+      const Made& before = made_for(arm, choice, labels.axes);
+      if (!before.problem.empty()) problem = before.problem;
+      const auto best = before.labels.find(choice);
+      chosen = chosen && best != before.labels.end() && best->second == label;
+    }
+    return chosen ? std::optional<AxisLabels>(own) : std::nullopt;
   }
 
   const Plan& plan_;
   const Measured& measured_;
   Evaluator evaluator_;
   std::map<Key, Made> made_;
+  std::map<Key, const Made*> asked_;  ///< the same by the labels that were asked for
 };
-
-/// The plan with what stands at these labels of choices.
-Plan at_trial(const Plan& plan, const AxisLabels& trial) {
-  Plan result = plan;
-  for (auto& run : result.runs) {
-    std::vector<RunStage> kept;
-    for (auto& stage : run.stages) {
-      const auto labels = split_labels(stage.labels, plan.axes);
-      if (!agree(labels.choices, trial)) continue;
-      stage.labels = labels.axes;
-      kept.push_back(std::move(stage));
-    }
-    run.stages = std::move(kept);
-  }
-  return result;
-}
 
 }  // namespace
 
@@ -209,24 +204,18 @@ Choices choose(const Plan& plan, const Measured& measured) {
   return Chooser(plan, measured).run();
 }
 
-std::vector<Plan> reported_trials(const Plan& plan, std::size_t most) {
-  if (!plan.has_choices()) return {plan};
-  std::vector<AxisLabels> trials = {{}};
-  for (const auto& axis : plan.axes.all()) {
-    if (!axis.choice) continue;
-    std::vector<AxisLabels> longer;
-    for (const auto& before : trials) {
-      for (const auto& label : axis.labels()) {
-        if (longer.size() >= most) break;
-        longer.push_back(before);
-        longer.back()[axis.name] = label;
-      }
-    }
-    trials = std::move(longer);
-  }
-  std::vector<Plan> plans;
-  for (const auto& trial : trials) plans.push_back(at_trial(plan, trial));
-  return plans;
+std::optional<Plan> reported_before(const Plan& plan, const CountsOf& counts) {
+  if (!plan.has_choices()) return plan;
+  using Where = std::tuple<std::string, int, std::string, AxisLabels>;
+  std::map<Where, StageCounts> known;
+  bool same = true;
+  Plan first = reported(plan, [&](const PlannedRun& run, const RunStage& stage, const SplitLabels& labels) {
+    StageCounts own = counts ? counts(stage.id) : StageCounts{};
+    const auto [place, is_new] = known.emplace(Where{run.arm, run.seed, stage.name, labels.axes}, own);
+    same = same && (is_new || place->second == own);
+    return is_new;
+  });
+  return same ? std::optional<Plan>(std::move(first)) : std::nullopt;
 }
 
 }  // namespace moiety::host

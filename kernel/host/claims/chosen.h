@@ -2,6 +2,7 @@
 #ifndef MOIETY_KERNEL_HOST_CLAIMS_CHOSEN_H_
 #define MOIETY_KERNEL_HOST_CLAIMS_CHOSEN_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,9 +24,8 @@ struct Choices {
 /// which only what it goes by varies. A trial that diverged in some seed is not chosen; of equal ones the first as written is.
 Choices choose(const Plan& plan, const Measured& measured);
 
-/// Before a run: the plan as it is reported if all arms chose the same labels; one for each combination of labels, at most
-/// `most`. Of a plan without choices: itself.
-std::vector<Plan> reported_trials(const Plan& plan, std::size_t most);
+/// Before a run: the plan as far as counts go, where they are the same whatever is chosen; nothing where they are not.
+std::optional<Plan> reported_before(const Plan& plan, const CountsOf& counts);
 
 }  // namespace moiety::host
 

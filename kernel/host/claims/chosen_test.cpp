@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 
+#include "kernel/host/claims/equal.h"
 #include "kernel/host/recipe/fixture.h"
 
 namespace moiety::host {
@@ -131,6 +132,21 @@ TEST_F(Chosen, choices_that_go_by_the_same_are_made_together) {
     }
   }
   EXPECT_EQ(texts(chosen()), (Lines{"clustered 4", "clustered 0.2", "dense 0.2"}));
+}
+
+TEST_F(Chosen, counts_are_decided_before_the_run_where_no_choice_changes_them) {
+  load("[claim.c]\nthat = 'score.flops(clustered) = score.flops(dense)'\nequal = { flops = '1%' }\n", by_rate, "", "k = 8");
+  const auto& claims = loaded_->recipe().claims;
+  const CountsOf alike = [](const std::string&) { return StageCounts{{"flops", 5}}; };
+  const CountsOf by_stage = [this](const std::string& id) {
+    const auto* stage = plan_.stage(id);
+    const auto rate = stage->labels.find("rate");
+    return StageCounts{{"flops", rate != stage->labels.end() && rate->second == "0.1" ? 7 : 5}};
+  };
+  EXPECT_EQ(judge_counts(claims, plan_, alike).size(), 1U);
+  EXPECT_TRUE(judge_counts(claims, plan_, by_stage).empty());
+  EXPECT_FALSE(require_equal(claims, plan_, alike)) << "clustered is constructed, dense is not";
+  EXPECT_EQ(*require_equal(claims, plan_, by_stage), (std::set<std::string>{"c"})) << "checked when it is known what was chosen";
 }
 
 }  // namespace

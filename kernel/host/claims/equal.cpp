@@ -149,22 +149,15 @@ bool needs_counts(const std::vector<Claim>& claims) {
 }
 
 Result<std::set<std::string>> require_equal(const std::vector<Claim>& claims, const Plan& plan, const CountsOf& counts) {
-  constexpr std::size_t most_trials = 16;
-  EqualCheck check;
-  bool first = true;
-  for (const auto& trial : reported_trials(plan, most_trials)) {
-    auto one = check_equal(claims, trial, counts);
-    check.unknown.insert(one.unknown.begin(), one.unknown.end());
-    // What holds at some trial is checked again when it is known what was chosen.
-    if (first || one.problems.empty()) check.problems = std::move(one.problems);
-    first = false;
-    if (check.problems.empty() && plan.has_choices()) break;
-  }
-  if (check.problems.empty() && plan.has_choices()) {
+  const auto reported = reported_before(plan, counts);
+  if (!reported) {
+    std::set<std::string> unknown;  // until it is known what was chosen
     for (const auto& claim : claims) {
-      if (!claim.equal.empty()) check.unknown.insert(claim.id);
+      if (!claim.equal.empty()) unknown.insert(claim.id);
     }
+    return unknown;
   }
+  auto check = check_equal(claims, *reported, counts);
   if (check.problems.empty()) return std::move(check.unknown);
   std::string message;
   for (const auto& problem : check.problems) message += printable(problem) + "\n";

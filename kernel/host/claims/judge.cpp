@@ -286,17 +286,8 @@ std::vector<VerdictRow> judge_counts(const std::vector<Claim>& claims, const Pla
   measured.state = [](const std::string&) { return std::string(); };
   measured.final_rows = [](const std::string&) { return std::vector<registry::MetricRow>(); };
   measured.counts = counts;
-  std::vector<VerdictRow> rows;
-  for (const auto& trial : reported_trials(plan, 16)) {
-    const auto more = judge(countable, trial, measured);
-    if (rows.empty()) rows = more;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (rows[i].verdict == more[i].verdict) continue;
-      rows[i].verdict = registry::name(registry::Verdict::undecided);
-      rows[i].reason = "it depends on what is chosen";
-    }
-  }
-  return rows;
+  const auto reported = reported_before(plan, counts);
+  return reported ? judge(countable, *reported, measured) : std::vector<VerdictRow>();
 }
 
 }  // namespace moiety::host

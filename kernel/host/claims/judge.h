@@ -29,7 +29,7 @@ struct Measured {
 /// its verdict after Holm over all claims that intervals decide.
 std::vector<registry::VerdictRow> judge(const std::vector<Claim>& claims, const Plan& plan, const Measured& measured);
 
-/// The same for the claims that counts alone decide, without a run.
+/// The same for the claims that counts alone decide, without a run; none where they depend on what will be chosen.
 std::vector<registry::VerdictRow> judge_counts(const std::vector<Claim>& claims, const Plan& plan, const CountsOf& counts);
 
 }  // namespace moiety::host
