@@ -4,6 +4,18 @@
 
 namespace moiety::registry {
 
+namespace {
+
+/// The last value of every metric of every stage of every run.
+constexpr const char* last_values = R"sql(FROM run JOIN study ON study.key = run.study
+JOIN run_stage ON run_stage.run = run.number JOIN stage ON stage.key = run_stage.stage
+JOIN metric_summary ON metric_summary.stage = stage.key
+JOIN metric_name ON metric_name.key = metric_summary.name
+JOIN label ON label.key = metric_summary.label
+)sql";
+
+}  // namespace
+
 std::string drop_views_sql() {
   std::string sql;
   for (const char* view : {"v_arms", "v_final", "v_params", "v_claims", "v_runs", "v_trials", "v_choices"})
@@ -37,12 +49,8 @@ SELECT run.number AS run, run.id AS run_id, study.id AS study_id, study.name AS 
        (SELECT value FROM label_kv WHERE label_kv.label = label.key AND label_kv.key = 'set') AS "set",
        metric_summary.last_step AS step, metric_summary.last AS value, metric_summary.last_nonfinite AS nonfinite,
        run.config_hash AS config
-FROM run JOIN study ON study.key = run.study
-JOIN run_stage ON run_stage.run = run.number JOIN stage ON stage.key = run_stage.stage
-JOIN metric_summary ON metric_summary.stage = stage.key
-JOIN metric_name ON metric_name.key = metric_summary.name
-JOIN label ON label.key = metric_summary.label
-WHERE run_stage.chosen = 1;
+)sql" + last_values +
+         R"sql(WHERE run_stage.chosen = 1;
 
 -- The deviation is summed around the mean: the textbook formula with sum(x*x) loses all digits for small spreads.
 -- Runs that differ in more than the seed fall into different rows (config).
@@ -81,12 +89,8 @@ SELECT run.number AS run, study.id AS study_id, study.name AS study, run.arm AS 
        stage.state AS stage_state, run_stage.labels AS labels, run_stage.trial AS trial, run_stage.chosen AS chosen,
        metric_name.name AS metric, label.labels AS metric_labels, metric_summary.last AS value,
        metric_summary.last_nonfinite AS nonfinite
-FROM run JOIN study ON study.key = run.study
-JOIN run_stage ON run_stage.run = run.number JOIN stage ON stage.key = run_stage.stage
-JOIN metric_summary ON metric_summary.stage = stage.key
-JOIN metric_name ON metric_name.key = metric_summary.name
-JOIN label ON label.key = metric_summary.label
-WHERE run_stage.trial <> '{}';
+)sql" + last_values +
+         R"sql(WHERE run_stage.trial <> '{}';
 
 CREATE VIEW v_choices AS
 SELECT study.id AS study_id, study.name AS study, choice.arm AS arm, choice.labels AS labels, choice.name AS choice,

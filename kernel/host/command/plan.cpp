@@ -13,7 +13,6 @@
 #include "kernel/host/claims/known_counts.h"
 #include "kernel/host/command/command.h"
 #include "kernel/host/discovery/locate.h"
-#include "kernel/host/json_fields.h"
 #include "kernel/host/plan/sizes.h"
 #include "kernel/host/run/display.h"
 #include "kernel/host/run/dry_pass.h"
@@ -78,12 +77,6 @@ std::string older_stage(const Plan& plan, const PlannedStage& stage, const Befor
   return "";
 }
 
-/// What a stage that has run cost.
-StageCost cost_of(const json& manifest, double memory) {
-  const auto amount = [&cost = member_at(manifest, "cost")](const char* key) { return real_at(cost, key).value_or(0); };
-  return {amount("tokens"), amount("flops"), amount("total_parameters"), amount("active_parameters"), memory};
-}
-
 std::vector<Row> rows_of(const Plan& plan, const Store& store, const Before& before,
                          const std::map<std::string, StageCost>& costs) {
   std::vector<Row> rows;
@@ -97,9 +90,8 @@ std::vector<Row> rows_of(const Plan& plan, const Store& store, const Before& bef
       if (const auto cost = costs.find(stage.id); cost != costs.end()) fresh.cost = cost->second;
       row = rows.insert(rows.end(), fresh);
     }
-    if (const auto stored = store.look_up(stage); stored.state == StoredStage::State::whole) {
+    if (store.look_up(stage).state == StoredStage::State::whole) {
       ++row->done;
-      if (row->cost.estimate) row->cost = cost_of(stored.manifest, row->cost.memory);
     } else if (store.has_checkpoint(stage.id)) {
       ++row->resumable;
     } else if (const auto older = older_stage(plan, stage, before, store); !older.empty() && !plan.provisional) {

@@ -36,12 +36,6 @@ Recipe with_arm(const Recipe& recipe, const RecipeArm& arm) {
   return part;
 }
 
-/// A measuring stage, and what its models have.
-struct MeasuredModels {
-  std::string stage;
-  AxisLabels labels;
-};
-
 class SizeSolver {
  public:
   SizeSolver(const Recipe& recipe, const Catalog& catalog, const PreparedData& prepared, const AskCosts& ask, PlanFacts& facts)
@@ -55,20 +49,19 @@ class SizeSolver {
           fmt::format("no measuring stage of arm `{}` that reads this model stands in arm `{}` too", arm.name, other.name);
       return {};
     }
+    const auto wanted = parameters_of(other, *measured, *stage.size);
+    if (!wanted) return pass(wanted);
     std::map<double, SolvedSize> known;
-    for (int seed = 1; seed <= recipe_.seeds; ++seed) {
+    for (const auto& [seed, parameters] : *wanted) {
       const SizeKey key{arm.name, stage.name, stage.labels, seed};
       if (facts_.sizes.count(key) != 0) continue;
-      const auto wanted = parameters_of(other, seed, {measured->name, measured->labels}, *stage.size);
-      if (!wanted) return pass(wanted);
-      if (!*wanted) continue;
-      if (known.count(**wanted) == 0) {
-        const auto found = search(arm, stage, seed, {measured->name, measured->labels}, **wanted);
+      if (known.count(parameters) == 0) {
+        const auto found = search(arm, stage, seed, *measured, parameters);
         if (!found) return pass(found);
         if (!*found) return {};
-        known[**wanted] = **found;
+        known[parameters] = **found;
       }
-      facts_.sizes[key] = known[**wanted];
+      facts_.sizes[key] = known[parameters];
     }
     return {};
   }
@@ -107,12 +100,12 @@ class SizeSolver {
   }
 
   /// Of the models that the measuring stage reads in this run: in the mean over its labels that agree. Nothing: not known yet.
-  static std::optional<double> read_by(const Plan& plan, const std::string& arm, int seed, const MeasuredModels& measured,
+  static std::optional<double> read_by(const Plan& plan, const std::string& arm, int seed, const RecipeStage& measured,
                                        bool active, const std::map<std::string, BudgetCost>& costs) {
     double sum = 0;
     int places = 0;
     for (const auto& one : plan.run(arm, seed)->stages) {
-      if (one.name != measured.stage || !agree(one.labels, measured.labels)) continue;
+      if (one.name != measured.name || !agree(one.labels, measured.labels)) continue;
       for (const auto& input : plan.stage(one.id)->inputs) {
         if (input.name != "from") continue;
         const auto cost = costs.find(input.stage_id);
@@ -127,25 +120,29 @@ class SizeSolver {
     return places == 0 ? std::nullopt : std::optional<double>(sum / places);
   }
 
-  /// The inner optional: not known yet.
-  Result<std::optional<double>> parameters_of(const RecipeArm& arm, int seed, const MeasuredModels& measured,
-                                              const ModelSize& size) {
-    const bool follows = std::any_of(arm.stages.begin(), arm.stages.end(), [&](const RecipeStage& one) {
-      return one.size && facts_.sizes.count({arm.name, one.name, one.labels, seed}) == 0;
-    });
-    if (follows) return std::optional<double>();
+  /// By seed; without the runs of which it is not known yet.
+  Result<std::map<int, double>> parameters_of(const RecipeArm& arm, const RecipeStage& measured, const ModelSize& size) {
+    std::map<int, double> found;
     const Plan plan = plan_of(arm, 0);
-    if (plan.run(arm.name, seed)->waits) return std::optional<double>();
     Plan all = plan;
     all.stages.clear();
-    add_stages(plan, arm.name, seed, all);
+    std::vector<int> seeds;
+    for (int seed = 1; seed <= recipe_.seeds; ++seed) {
+      if (plan.run(arm.name, seed)->waits) continue;
+      seeds.push_back(seed);
+      add_stages(plan, arm.name, seed, all);
+    }
+    if (seeds.empty()) return found;
     const auto costs = costs_of(all);
     if (!costs) return pass(costs);
-    return read_by(plan, arm.name, seed, measured, size.active, *costs);
+    for (const int seed : seeds) {
+      if (const auto parameters = read_by(plan, arm.name, seed, measured, size.active, *costs)) found[seed] = *parameters;
+    }
+    return found;
   }
 
   /// size → parameters, of those among `sizes` that the worker takes.
-  Result<std::map<std::int64_t, double>> tries(const RecipeArm& arm, int seed, const MeasuredModels& measured, bool active,
+  Result<std::map<std::int64_t, double>> tries(const RecipeArm& arm, int seed, const RecipeStage& measured, bool active,
                                                const std::vector<std::int64_t>& sizes) {
     std::map<std::int64_t, Plan> plans;
     Plan all;
@@ -187,8 +184,8 @@ class SizeSolver {
     return sizes;
   }
 
-  Result<std::optional<SolvedSize>> search(const RecipeArm& arm, const RecipeStage& stage, int seed,
-                                           const MeasuredModels& measured, double wanted) {
+  Result<std::optional<SolvedSize>> search(const RecipeArm& arm, const RecipeStage& stage, int seed, const RecipeStage& measured,
+                                           double wanted) {
     const ModelSize& size = *stage.size;
     std::map<std::int64_t, double> known;
     const auto take = [&](const std::vector<std::int64_t>& sizes) -> Status {
@@ -259,11 +256,12 @@ bool is_open(const Recipe& recipe, const RecipeArm& arm, const RecipeStage& stag
 Status solve_sizes(const Recipe& recipe, const Catalog& catalog, const PreparedData& prepared, const AskCosts& ask,
                    PlanFacts& facts) {
   // An arm may follow one that follows another: so often as something is found.
+  SizeSolver solver(recipe, catalog, prepared, ask, facts);
   for (std::size_t before = 0;; before = facts.sizes.size()) {
     for (const auto& arm : recipe.arms) {
       for (const auto& stage : arm.stages) {
         if (!is_open(recipe, arm, stage, facts)) continue;
-        if (auto status = SizeSolver(recipe, catalog, prepared, ask, facts).solve(arm, stage); !status) return status;
+        if (auto status = solver.solve(arm, stage); !status) return status;
       }
     }
     if (facts.sizes.size() == before) return {};

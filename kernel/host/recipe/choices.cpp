@@ -15,9 +15,9 @@ namespace {
 bool is_validation(const RecipeStage& stage, const std::string& metric) {
   // What a training measures beside its loss is of validation data, and is called so.
   if (!stage.verb->measures) return metric.rfind("valid_", 0) == 0;
-  const auto& data = stage.config.find("data");
+  const auto data = stage.config.find("data");
   if (data != stage.config.end() && data->is_object()) return data->value("split", "") == "valid";
-  const auto& on = stage.config.find("on");
+  const auto on = stage.config.find("on");
   return on != stage.config.end() && *on == nlohmann::json::array({"valid"});
 }
 

@@ -40,11 +40,13 @@ class Kinds {
   std::map<std::string, std::string> by_hash_, firsts_;
 };
 
-StageCost cost_of(const json& answer) {
-  const auto amount = [&cost = member_at(answer, "cost")](const char* key) { return real_at(cost, key).value_or(0); };
+/// Of an answer, or of the manifest of a stage that has run.
+StageCost cost_of(const json& said) {
+  const auto& cost = member_at(said, "cost");
+  const auto amount = [&](const char* key) { return real_at(cost, key).value_or(0); };
   return {amount("tokens"),           amount("flops"),
           amount("total_parameters"), amount("active_parameters"),
-          amount("memory"),           member_at(member_at(answer, "cost"), "estimate") == true};
+          amount("memory"),           member_at(cost, "estimate") == true};
 }
 
 /// "feed_forward.router.k: is more than there are"
@@ -133,7 +135,14 @@ Result<DryPass> dry_pass(const JobContext& context, const std::string& worker, c
     by_kind[asked[i]->id] = cost_of(answers[i]);
   }
   for (const auto* stage : stages) {
-    result.costs[stage->id] = by_kind[kinds.first(stage->id)];
+    StageCost& cost = result.costs[stage->id] = by_kind[kinds.first(stage->id)];
+    // What could not be known before is known when the stage has run.
+    if (const auto stored = cost.estimate ? context.store.look_up(stage->id) : StoredStage{};
+        stored.state == StoredStage::State::whole) {
+      const double memory = cost.memory;
+      cost = cost_of(stored.manifest);
+      cost.memory = memory;
+    }
     if (const auto found = why.find(kinds.first(stage->id)); found != why.end()) result.refused[stage->id] = found->second;
   }
   return result;

@@ -117,16 +117,8 @@ Status solve_totals(const Session& session, const PreparedFolders& folders, cons
     const auto checked = dry_pass({plan, session.catalog(), store, folders, registry}, session.worker, stages);
     if (!checked) return pass(checked);
     std::map<std::string, BudgetCost> costs;
-    for (const auto& [id, cost] : checked->costs) {
+    for (const auto& [id, cost] : checked->costs)
       costs[id] = {cost.flops, cost.tokens, cost.total_parameters, cost.active_parameters, cost.estimate};
-      if (!cost.estimate) continue;
-      // What could not be known before is known when the stage has run.
-      const auto stored = store.look_up(id);
-      if (stored.state != StoredStage::State::whole) continue;
-      const auto& known = member_at(stored.manifest, "cost");
-      const auto amount = [&](const char* key) { return real_at(known, key).value_or(0); };
-      costs[id] = {amount("flops"), amount("tokens"), amount("total_parameters"), amount("active_parameters")};
-    }
     return costs;
   };
   const auto prepared = hashes_of(session, folders);
